@@ -129,6 +129,7 @@ type State struct {
 // Open caches the subtree of the znode at path, which need not exist, and returns when it has been read. It follows
 // the tree across sessions of the Keeper. ctx bounds the opening only. Close must be called.
 func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Cache, error) {
+	_ = ctx.Err() // a nil context panics before anything has begun
 	if err := operr.NoKeeper("cache", path, k); err != nil {
 		return nil, err
 	}

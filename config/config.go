@@ -279,7 +279,7 @@ func (v *Value[T]) read() (Snapshot[T], error) {
 // apply lays a layer over the value.
 func (v *Value[T]) apply(view cache.View, layer string, value *T) ([]Source, error) {
 	if v.opt.Keys {
-		return applyKeys(view, layer, value, v.opt.Strict)
+		return applyKeys(view, layer, value, v.opt.Strict, v.safely)
 	}
 	n, ok := view.Get(layer)
 	if !ok || len(n.Data) == 0 {
@@ -296,7 +296,7 @@ func (v *Value[T]) safely(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
-			v.opt.Logger.Error("config: Decode or Validate has panicked", "path", v.layers[0], "panic", r, "stack", string(debug.Stack()))
+			v.opt.Logger.Error("config: a function of the configuration has panicked", "path", v.layers[0], "panic", r, "stack", string(debug.Stack()))
 		}
 	}()
 	return f()

@@ -760,3 +760,29 @@ func TestAListReplacesAList(t *testing.T) {
 		})
 	}
 }
+
+// pointed has methods of a pointer that is nil.
+type pointed struct{ *time.Time }
+
+// What is stored under a key must not end the programs that read it, and a name that is no key is passed over.
+func TestKeysThatCannotBeSet(t *testing.T) {
+	type conf struct {
+		Name string
+		Due  pointed
+	}
+	in(t, func(t *testing.T, w *world) {
+		w.put("/c/name", "x")
+		w.put("/c/...", "x")
+		v := open(w, config.Options[conf]{Keys: true}, "/c")
+		w.put("/c/due", "2026-01-02T03:04:05Z")
+		st, _ := v.State()
+		var bad *config.BadError
+		if v.Get().Name != "x" || !errors.As(st.Bad, &bad) || bad.Path != "/c/due" || !strings.Contains(bad.Error(), "panic") {
+			t.Errorf("state %+v, want the panic at /c/due", st)
+		}
+		_, err := config.Open(t.Context(), w.k, []string{"/c"}, config.Options[conf]{Keys: true, Strict: true})
+		if !errors.As(err, &bad) || bad.Path != "/c/..." || !strings.Contains(bad.Error(), "no such key") {
+			t.Errorf("strict: %v, want that /c/... is no key", err)
+		}
+	})
+}

@@ -14,8 +14,9 @@ import (
 )
 
 // applyKeys sets the fields that the znodes below a layer name. A znode without data whose children are keys is none. A key that
-// nothing answers to is passed over, as unknown fields of JSON are, unless strict is set.
-func applyKeys(view cache.View, layer string, value any, strict bool) ([]Source, error) {
+// nothing answers to is passed over, as unknown fields of JSON are, unless strict is set. safely calls what may call a function of the
+// user's, such as UnmarshalText of a field.
+func applyKeys(view cache.View, layer string, value any, strict bool, safely func(func() error) error) ([]Source, error) {
 	var sources []Source
 	for n := range view.All() {
 		key := strings.TrimPrefix(strings.TrimPrefix(n.Path, layer), "/")
@@ -26,7 +27,11 @@ func applyKeys(view cache.View, layer string, value any, strict bool) ([]Source,
 			continue
 		}
 		// Spring writes "a.b" as one name, or as a/b.
-		err := setKey(reflect.ValueOf(value).Elem(), strings.FieldsFunc(key, func(c rune) bool { return c == '/' || c == '.' }), string(n.Data))
+		parts := strings.FieldsFunc(key, func(c rune) bool { return c == '/' || c == '.' })
+		err := errUnknownKey
+		if len(parts) > 0 {
+			err = safely(func() error { return setKey(reflect.ValueOf(value).Elem(), parts, string(n.Data)) })
+		}
 		if err != nil && (strict || !errors.Is(err, errUnknownKey)) {
 			return nil, &BadError{Path: n.Path, Version: n.Stat.Version, Err: err}
 		}

@@ -145,6 +145,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	if t.lock() == nil {
 		return errNoTerm
 	}
+	_ = ctx.Err() // a nil context panics before anything has ended
 	t.end(ErrResigned)
 	select {
 	case <-t.over:

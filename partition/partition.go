@@ -247,8 +247,8 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 				p.keeping.Go(func() {
 					select {
 					case turn <- struct{}{}:
+						defer func() { <-turn }()
 						p.keep(itemCtx, s, item)
-						<-turn
 					case <-itemCtx.Done():
 					}
 				})
@@ -341,7 +341,7 @@ func (p *Partition) once(ctx context.Context, s *client.Session, item string) er
 	return hold.Do(ctx, func(ctx context.Context) error {
 		p.note(item, true)
 		defer p.note(item, false)
-		err := p.work(ctx, item, hold)
+		err := p.finish(ctx, item, hold)
 		switch {
 		case err == nil:
 			<-ctx.Done() // the item stays ours
@@ -352,6 +352,20 @@ func (p *Partition) once(ctx context.Context, s *client.Session, item string) er
 		}
 		return nil
 	})
+}
+
+// errVanished is the error of work that ended its goroutine instead of returning.
+var errVanished = errors.New("the work has ended its goroutine")
+
+// finish does the work on an item, on a goroutine that the work may end.
+func (p *Partition) finish(ctx context.Context, item string, hold *lock.Hold) error {
+	returned := make(chan error, 1)
+	go func() { // ends with the work
+		err := errVanished
+		defer func() { returned <- err }()
+		err = p.work(ctx, item, hold)
+	}()
+	return <-returned
 }
 
 // note notes whether an item is worked on.
@@ -400,6 +414,7 @@ func (p *Partition) Err() error {
 // keep their locks, or go on without, until their Work returns. Closing again is harmless, and waits again. After the Close of the
 // Keeper, which takes the znode along, the error is zk.ErrClosed: close the partition first.
 func (p *Partition) Close(ctx context.Context) error {
+	_ = ctx.Err() // a nil context panics before anything has ended
 	p.cancel(zk.ErrClosed)
 	select {
 	case <-p.done:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/cache"
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/group"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -475,4 +478,63 @@ func TestSlicesAreKazoos(t *testing.T) {
 	if none := partition.Slices(items, members, "c"); none != nil {
 		t.Errorf("a stranger gets %v", none)
 	}
+}
+
+// Work that ends its goroutine, as a test's Fatal does, is work that has failed: the item is tried again.
+func TestWorkThatEndsItsGoroutine(t *testing.T) {
+	in(t, func(w *world) {
+		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Link("a").Dial})
+		must(t, err)
+		defer k.Close(context.Background())
+		var begun atomic.Int32
+		p, err := partition.Join(w.t.Context(), k, "/p", "a", []string{"item"}, func(ctx context.Context, _ string, _ *lock.Hold) error {
+			if begun.Add(1) == 1 {
+				runtime.Goexit()
+			}
+			<-ctx.Done()
+			return nil
+		}, w.opt)
+		must(t, err)
+		time.Sleep(10 * time.Second)
+		if items, _ := p.Items(); begun.Load() != 2 || fmt.Sprint(items) != "[item]" {
+			t.Errorf("begun %d times, working on %v", begun.Load(), items)
+		}
+		must(t, p.Close(w.t.Context()))
+	})
+}
+
+// A nil context panics before anything has begun or ended.
+func TestANilContextChangesNothing(t *testing.T) {
+	in(t, func(w *world) {
+		p, _ := w.join("a")
+		k := w.srv.Keeper(w.t, "b")
+		m, err := group.Join(w.t.Context(), k, "/g", "m", nil, group.JoinOptions{})
+		must(t, err)
+		time.Sleep(time.Minute)
+		before := w.srv.Tree("/").String()
+		for what, f := range map[string]func(){
+			"Partition.Close": func() { p.Close(nil) },
+			"Member.Close":    func() { m.Close(nil) },
+			"group.Join":      func() { group.Join(nil, k, "/g", "other", nil, group.JoinOptions{}) },
+			"cache.Open":      func() { cache.Open(nil, k, "/g", cache.Options{}) },
+		} {
+			if !panics(f) {
+				t.Errorf("%s takes a nil context", what)
+			}
+		}
+		time.Sleep(time.Minute)
+		if after := w.srv.Tree("/").String(); after != before {
+			t.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+		if items, _ := p.Items(); len(items) != len(w.items) {
+			t.Errorf("works on %v", items)
+		}
+		must(t, m.Close(w.t.Context()))
+	})
+}
+
+func panics(f func()) (panicked bool) {
+	defer func() { panicked = recover() != nil }()
+	f()
+	return false
 }

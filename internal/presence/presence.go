@@ -97,6 +97,7 @@ type version struct {
 // Keep creates the znode at path with data, and keeps it there until Close. It returns once the znode is there. ctx
 // bounds that only.
 func Keep(ctx context.Context, k *client.Keeper, path string, data []byte, opt Options) (*Presence, error) {
+	_ = ctx.Err() // a nil context panics before anything has begun
 	p, err := Begin(k, path, data, opt)
 	if err != nil {
 		return nil, err
@@ -507,6 +508,7 @@ func (p *Presence) Err() error {
 // Close removes the znode. A nil error says that it is gone and will not come back. With an error, it is removed in the
 // background, and goes with the session at the latest. Closing again looks again, until it is known to be gone.
 func (p *Presence) Close(ctx context.Context) error {
+	_ = ctx.Err() // a nil context panics before anything has ended
 	p.cancel(zk.ErrClosed)
 	<-p.done
 	if p.isGone() || len(p.ours) == 0 && p.k.Err() == nil {
