@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/test/interop/peer"
 	"github.com/lockkeeper/lockkeeper/test/interop/register"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // openRegister starts a register that fails the test if holders overlap or tokens shrink.
@@ -205,4 +208,62 @@ func TestKazoosReadLockWaitsForWritersBehindIt(t *testing.T) {
 			r.Unlock()
 		})
 	}
+}
+
+// While a fleet of kazoo's programs moves from its own names with patterns to Curator's names, programs of both exclude each other,
+// whichever came first.
+func TestKazoosNamesExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	rw := newTestLock(t, "/kazoo-names-rw", srv.Addr(), srv.Addr())
+	mutex := newTestLock(t, "/kazoo-names", srv.Addr(), srv.Addr())
+	peers := map[*testLock]map[peer.Kind]*peer.Peer{}
+	for _, l := range []*testLock{rw, mutex} {
+		all := l.startAll(peer.KazooPatterns, peer.KazooCurator)
+		peers[l] = map[peer.Kind]*peer.Peer{peer.KazooPatterns: all[0], peer.KazooCurator: all[1]}
+	}
+	for _, c := range []struct {
+		l             *testLock
+		first, second peer.Kind
+		as, then      peer.As
+	}{
+		{mutex, peer.KazooPatterns, peer.KazooCurator, peer.Mutex, peer.Mutex},
+		{mutex, peer.KazooCurator, peer.KazooPatterns, peer.Mutex, peer.Mutex},
+		{rw, peer.KazooPatterns, peer.KazooCurator, peer.Write, peer.Write},
+		{rw, peer.KazooCurator, peer.KazooPatterns, peer.Write, peer.Write},
+		{rw, peer.KazooPatterns, peer.KazooCurator, peer.Write, peer.Read},
+		{rw, peer.KazooCurator, peer.KazooPatterns, peer.Read, peer.Write},
+	} {
+		first, second := peers[c.l][c.first], peers[c.l][c.second]
+		first.Take(c.l.path, c.as)
+		c.l.joinAs(second, c.then)
+		second.Quiet(settled)
+		first.Unlock()
+		second.ExpectHeld()
+		second.Unlock()
+	}
+}
+
+// F06: the znode of a waiting reader of kazoo's with Curator's names is deleted. It joins the queue again, and does not take the lock
+// without one.
+func TestF06_KazoosReaderJoinsAgain(t *testing.T) {
+	t.Parallel()
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	l := newTestLock(t, "/kazoo-deleted", srv.Addr(), srv.Addr())
+	s := open(t, srv.Addr(), client.Options{})
+	peers := l.startAll(peer.Lockkeeper, peer.KazooCurator)
+	writer, reader := peers[0], peers[1]
+	writer.Take(l.path, peer.Write)
+	l.joinAs(reader, peer.Read)
+	for _, name := range l.children(l.path) {
+		if strings.Contains(name, "-__READ__") {
+			must(t, s.Delete(t.Context(), zk.Join(l.path, name), zk.AnyVersion))
+		}
+	}
+	writer.Unlock()
+	reader.ExpectHeld()
+	if names := l.children(l.path); len(names) != 1 {
+		t.Errorf("the reader holds the lock with the znodes %q", names)
+	}
+	reader.Unlock()
 }

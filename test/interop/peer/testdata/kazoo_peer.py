@@ -6,6 +6,7 @@ import time
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 from kazoo.recipe.lock import Lock, ReadLock, WriteLock
+from kazoo.retry import ForceRetryError
 
 EXTRA_PATTERNS = {
     "mutex": ["-lock-"],
@@ -18,12 +19,12 @@ class CuratorNamedLock(Lock):
     """The same lock with znode names that Curator, too, takes for contenders."""
 
     _NODE_NAME = "-lock-"
-    _EXCLUDE_NAMES = ["-lock-"]
+    _EXCLUDE_NAMES = ["-lock-", "__lock__"]
 
 
 class CuratorNamedWriteLock(Lock):
     _NODE_NAME = "-__WRIT__"
-    _EXCLUDE_NAMES = ["-__WRIT__", "-__READ__"]
+    _EXCLUDE_NAMES = ["-__WRIT__", "-__READ__", "__lock__", "__rlock__"]
 
 
 class CuratorNamedReadLock(Lock):
@@ -33,17 +34,18 @@ class CuratorNamedReadLock(Lock):
     """
 
     _NODE_NAME = "-__READ__"
-    _EXCLUDE_NAMES = ["-__WRIT__"]
+    _EXCLUDE_NAMES = ["-__WRIT__", "__lock__"]
 
     def _get_predecessor(self, node):
-        number = int(node[-10:])
-        writers = [
-            (int(child[-10:]), child)
-            for child in self.client.get_children(self.path)
-            if "-__WRIT__" in child
+        children = self.client.get_children(self.path)
+        if node not in children:
+            raise ForceRetryError()  # it was deleted: join the queue again
+        ahead = [
+            child
+            for child in children
+            if self._contenders_re.search(child) and child[-10:] < node[-10:]
         ]
-        ahead = [w for w in writers if w[0] < number]
-        return max(ahead)[1] if ahead else None
+        return max(ahead, key=lambda child: child[-10:]) if ahead else None
 
 
 OWN_NAMES = {"mutex": Lock, "write": WriteLock, "read": ReadLock}
