@@ -9,7 +9,7 @@
 // # Guarantees
 //
 //   - Wait and Enter return nil only after they have seen at the server that the barrier is open; being woken is not
-//     enough (Curator's issue 1290).
+//     enough (Curator's issue 1290). That PATH/ready came while Enter waited is enough, since a member of kazoo's may have left by now.
 //   - Lost answers are resolved, and a session that ends is replaced: an Enter that was under way enters again. The exception
 //     is a Set after which it cannot be told whether another client has opened the barrier again: see there.
 //   - An Enter that fails takes its znode away again.

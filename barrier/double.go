@@ -97,10 +97,16 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 	}
 	var seen int64 // creation zxid of our znode when ready came; 0 before
 	for {
-		_, err := s.CreateOnce(ctx, d.own(), d.opt.Data, zk.Ephemeral, d.opt.ACL)
+		_, _, early, err := s.WatchExists(ctx, d.ready()) // kazoo's members may make and delete it as soon as our znode is there
+		if err != nil {
+			return err
+		}
+		defer early.Cancel()
+		_, err = s.CreateOnce(ctx, d.own(), d.opt.Data, zk.Ephemeral, d.opt.ACL)
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
+		before := err == nil && created(early) // ahead of our znode, since events come before the answers to later requests
 		stat, there, own, err := s.WatchExists(ctx, d.own())
 		if err != nil {
 			return err
@@ -119,11 +125,14 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 			own.Cancel()
 			return err
 		}
+		if !before && created(early) {
+			seen = stat.Czxid
+		}
 		var older *client.Watch
 		if !opened && seen == stat.Czxid { // kazoo's first member to leave has taken ready along
 			opened, err = true, d.noteOpenedBefore(ctx, s)
 		} else {
-			opened, older, err = d.pass(ctx, s, stat.Czxid, was, opened)
+			opened, older, err = d.pass(ctx, s, stat.Czxid, was, opened, ready)
 		}
 		if opened || err != nil {
 			own.Cancel()
@@ -140,12 +149,19 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 		if err := await(ctx, ready, own); err != nil {
 			return err
 		}
-		if ready.Fired() {
-			if ev, _, _ := ready.Event(); ev.Type == zk.NodeCreated {
-				seen = stat.Czxid
-			}
+		if created(ready) {
+			seen = stat.Czxid
 		}
 	}
+}
+
+// created reports whether the znode was made since the watch was set.
+func created(w *client.Watch) bool {
+	if !w.Fired() {
+		return false
+	}
+	ev, _, _ := w.Event()
+	return ev.Type == zk.NodeCreated
 }
 
 // noteOpenedBefore notes that the barrier was opened, at the last change of its list of children at the latest.
@@ -167,8 +183,8 @@ func (d *Double) replace(ctx context.Context, own *client.Watch, there bool) err
 }
 
 // pass reports whether the barrier is open for our znode, which was created at the zxid ours, and opens it once all are
-// there. Otherwise ready, which is watched, has to change, or older, if it is not nil, has to fire.
-func (d *Double) pass(ctx context.Context, s *client.Session, ours int64, ready zk.Stat, there bool) (opened bool, older *client.Watch, err error) {
+// there. Otherwise ready, which w watches, has to change, or older, if it is not nil, has to fire.
+func (d *Double) pass(ctx context.Context, s *client.Session, ours int64, ready zk.Stat, there bool, w *client.Watch) (opened bool, older *client.Watch, err error) {
 	if there && ready.Mzxid > ours {
 		d.opened = ready.Mzxid
 		return true, nil, nil
@@ -197,7 +213,7 @@ func (d *Double) pass(ctx context.Context, s *client.Session, ours int64, ready 
 		})
 		return d.written(now.Mzxid, err)
 	}
-	if len(names) < d.members {
+	if len(names) < d.members || created(w) { // and perhaps gone again: made anew, it would keep kazoo's members from leaving
 		return false, nil, nil
 	}
 	var made client.Created

@@ -22,8 +22,8 @@
 //
 //	client.Lock = functools.partial(client.Lock, extra_lock_patterns=["-lock-"])
 //
-// Otherwise kazoo takes items that are still worked on here. With the Slices allocation both kinds also agree on which member
-// gets what, unless an id is there twice.
+// Otherwise kazoo takes items that are still worked on here. They also need the Slices allocation, by which both kinds agree on which
+// member gets what, unless an id is there twice: with another, some items are worked on by no member.
 //
 // # Limits
 //

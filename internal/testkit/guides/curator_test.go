@@ -62,7 +62,7 @@ func writeLock(ctx context.Context, k *client.Keeper, acquired func(context.Cont
 		if err != nil {
 			return err
 		}
-		acquired(h.Context()) // ends when the lock is lost, with the cause
+		acquired(h.Context()) // returns when the lock is to be given back; its context ends when the lock is lost
 		err = h.Release(ctx)
 		released(h.Cause())
 		return err

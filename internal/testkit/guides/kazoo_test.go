@@ -8,7 +8,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 func ifFree(ctx context.Context, m *lock.Mutex, work func(context.Context) error) error {
@@ -29,17 +28,13 @@ func contenders(ctx context.Context, s *client.Session, path string) ([]string, 
 	}
 	var who []string
 	for _, c := range line { // the holder first
-		who = append(who, c.Describe()) // for kazoo's its session; the identifier is c.Data
+		who = append(who, c.Describe()) // for kazoo's its identifier and its session
 	}
 	return who, nil
 }
 
 func sharedDirectory(ctx context.Context, s *client.Session, path string) error {
-	_, err := s.Create(ctx, path, nil, zk.Persistent, nil)
-	if errors.Is(err, zk.ErrNodeExists) {
-		return nil
-	}
-	return err
+	return s.EnsurePath(ctx, path, nil) // a container that is there already stays one
 }
 
 func readUnderLock(ctx context.Context, s *client.Session, read func(context.Context) error) error {

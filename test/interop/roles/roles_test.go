@@ -258,6 +258,21 @@ func TestBarriers(t *testing.T) {
 	})
 }
 
+// A member of kazoo's that leaves as soon as it has entered takes ready along before ours may have seen it.
+func TestAMemberOfKazooLeavesAtOnce(t *testing.T) {
+	p, k := setUp(t, "kazoo")
+	ctx := limited(t)
+	for i := range 20 {
+		path := fmt.Sprint("/d", i)
+		d, err := barrier.NewDouble(k, path, 2, barrier.Options{})
+		must(t, err)
+		passed := make(chan error, 1)
+		go func() { passed <- errors.Join(d.Enter(ctx), d.Leave(ctx)) }()
+		want(t, "passed", p.ask("pass %s 2", path), "true")
+		must(t, <-passed)
+	}
+}
+
 // A ready that was left behind is removed, after znodes have come and gone.
 func TestReadyThatWasLeftBehind(t *testing.T) {
 	ctx := limited(t)

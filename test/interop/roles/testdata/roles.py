@@ -46,6 +46,11 @@ def obey(f):
     if f[0] == "exit":
         kept["double"].leave()
         return "true"
+    if f[0] == "pass":
+        d = DoubleBarrier(client, f[1], int(f[2]))
+        d.enter()
+        d.leave()
+        return "true"
     if f[0] == "partition":
         kept["partition"] = SetPartitioner(client, f[1], f[3].split(","), identifier=f[2], time_boundary=1)
         return acquire()
