@@ -512,11 +512,12 @@ func TestANilContextChangesNothing(t *testing.T) {
 		must(t, err)
 		time.Sleep(time.Minute)
 		before := w.srv.Tree("/").String()
+		var none context.Context
 		for what, f := range map[string]func(){
-			"Partition.Close": func() { p.Close(nil) },
-			"Member.Close":    func() { m.Close(nil) },
-			"group.Join":      func() { group.Join(nil, k, "/g", "other", nil, group.JoinOptions{}) },
-			"cache.Open":      func() { cache.Open(nil, k, "/g", cache.Options{}) },
+			"Partition.Close": func() { p.Close(none) },
+			"Member.Close":    func() { m.Close(none) },
+			"group.Join":      func() { group.Join(none, k, "/g", "other", nil, group.JoinOptions{}) },
+			"cache.Open":      func() { cache.Open(none, k, "/g", cache.Options{}) },
 		} {
 			if !panics(f) {
 				t.Errorf("%s takes a nil context", what)
