@@ -93,7 +93,7 @@ type Contender struct {
 const dataDescribed = 60
 
 // Describe returns words that describe the contender, "backup pid 4711 on host7 (nightly)" for example; empty if Node is. They are what
-// its client has written, with escapes for what cannot be printed.
+// its client has written, with a question mark for what cannot be printed.
 func (c Contender) Describe() string {
 	if c.Node == "" {
 		return ""
@@ -120,13 +120,14 @@ func (c Contender) Describe() string {
 	return strings.Join(parts, " ")
 }
 
-// printable returns text with escapes for what cannot be printed, such as the control characters of a terminal.
+// printable returns text with a question mark for what cannot be printed, such as the control characters of a terminal.
 func printable(text string) string {
-	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
 }
 
 // NewContender returns the contender whose node has that data and stat.

@@ -30,7 +30,7 @@ func TestWho(t *testing.T) {
 		{Contender{Node: "/l/n", Session: -1<<63 + 0x10}, "session 0x8000000000000010"}, // of a server whose number is 128
 		{Contender{Node: "/l/n", Owner: Owner{Program: "p", PID: 3, Host: "h", Label: "l"}}, "p pid 3 on h (l)"},
 		{Contender{Node: "/l/n", Owner: Owner{Label: "l"}}, "(l)"},
-		{Contender{Node: "/l/n", Owner: Owner{Program: "p\n", Host: "\x1b[2J", Label: `größe "l"`}}, `p\n on \x1b[2J (größe "l")`},
+		{Contender{Node: "/l/n", Owner: Owner{Program: "p\n", Host: "\x1b[2J", Label: `größe "l"`}}, `p? on ?[2J (größe "l")`},
 	} {
 		if got := c.contender.Describe(); got != c.want {
 			t.Errorf("Who of %+v = %q, want %q", c.contender, got, c.want)
