@@ -72,7 +72,7 @@ func TestWhichPeersHeedWhom(t *testing.T) {
 		peer.GoZookeeper:   all,
 		peer.Kazoo:         kazooNames,
 		peer.KazooPatterns: all,
-		peer.KazooCurator:  curatorNames,
+		peer.KazooCurator:  all,
 	}
 	h := newHeeding(t, all...)
 	for _, waiter := range all {
@@ -93,7 +93,7 @@ func TestWhichReadersAndWritersHeedWhom(t *testing.T) {
 		peer.Curator:       curatorNames,
 		peer.Kazoo:         kazooNames,
 		peer.KazooPatterns: all,
-		peer.KazooCurator:  curatorNames,
+		peer.KazooCurator:  all,
 	}
 	h := newHeeding(t, all...)
 	for _, waiter := range all {
@@ -207,40 +207,6 @@ func TestKazoosReadLockWaitsForWritersBehindIt(t *testing.T) {
 			r.ExpectHeld()
 			r.Unlock()
 		})
-	}
-}
-
-// While a fleet of kazoo's programs moves from its own names with patterns to Curator's names, programs of both exclude each other,
-// whichever came first.
-func TestKazoosNamesExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	srv := apache.Start(t, apache.Options{Tick: tick})
-	rw := newTestLock(t, "/kazoo-names-rw", srv.Addr(), srv.Addr())
-	mutex := newTestLock(t, "/kazoo-names", srv.Addr(), srv.Addr())
-	peers := map[*testLock]map[peer.Kind]*peer.Peer{}
-	for _, l := range []*testLock{rw, mutex} {
-		all := l.startAll(peer.KazooPatterns, peer.KazooCurator)
-		peers[l] = map[peer.Kind]*peer.Peer{peer.KazooPatterns: all[0], peer.KazooCurator: all[1]}
-	}
-	for _, c := range []struct {
-		l             *testLock
-		first, second peer.Kind
-		as, then      peer.As
-	}{
-		{mutex, peer.KazooPatterns, peer.KazooCurator, peer.Mutex, peer.Mutex},
-		{mutex, peer.KazooCurator, peer.KazooPatterns, peer.Mutex, peer.Mutex},
-		{rw, peer.KazooPatterns, peer.KazooCurator, peer.Write, peer.Write},
-		{rw, peer.KazooCurator, peer.KazooPatterns, peer.Write, peer.Write},
-		{rw, peer.KazooPatterns, peer.KazooCurator, peer.Write, peer.Read},
-		{rw, peer.KazooCurator, peer.KazooPatterns, peer.Read, peer.Write},
-	} {
-		first, second := peers[c.l][c.first], peers[c.l][c.second]
-		first.Take(c.l.path, c.as)
-		c.l.joinAs(second, c.then)
-		second.Quiet(settled)
-		first.Unlock()
-		second.ExpectHeld()
-		second.Unlock()
 	}
 }
 
