@@ -247,8 +247,8 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 				p.keeping.Go(func() {
 					select {
 					case turn <- struct{}{}:
-						defer func() { <-turn }()
 						p.keep(itemCtx, s, item)
+						<-turn
 					case <-itemCtx.Done():
 					}
 				})
@@ -341,7 +341,7 @@ func (p *Partition) once(ctx context.Context, s *client.Session, item string) er
 	return hold.Do(ctx, func(ctx context.Context) error {
 		p.note(item, true)
 		defer p.note(item, false)
-		err := p.finish(ctx, item, hold)
+		err := p.callWork(ctx, item, hold)
 		switch {
 		case err == nil:
 			<-ctx.Done() // the item stays ours
@@ -357,8 +357,8 @@ func (p *Partition) once(ctx context.Context, s *client.Session, item string) er
 // errVanished is the error of work that ended its goroutine instead of returning.
 var errVanished = errors.New("the work has ended its goroutine")
 
-// finish does the work on an item, on a goroutine that the work may end.
-func (p *Partition) finish(ctx context.Context, item string, hold *lock.Hold) error {
+// callWork calls the work on an item, on a goroutine that the work may end.
+func (p *Partition) callWork(ctx context.Context, item string, hold *lock.Hold) error {
 	returned := make(chan error, 1)
 	go func() { // ends with the work
 		err := errVanished

@@ -13,7 +13,7 @@ import (
 )
 
 // What reads and writes a socket does as package net would.
-func TestUntold(t *testing.T) {
+func TestDirect(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			near, far := sockets(t, network)
@@ -76,7 +76,7 @@ func TestUntold(t *testing.T) {
 }
 
 // A socket that blocks is left to package net: the scheduler has to know.
-func TestUntoldOfASocketThatBlocks(t *testing.T) {
+func TestDirectOfASocketThatBlocks(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		near, _ := sockets(t, network)
 		f, err := near.(interface{ File() (*os.File, error) }).File()
