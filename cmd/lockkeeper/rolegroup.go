@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,7 +42,8 @@ absolute path of a znode. Members of Curator's GroupMember and of kazoo's Party 
 shown, too. With --watch the members are printed again each time they change; with
 --json as well, each list is one line.
 
-Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refuse.`,
+Exit status: 64 wrong usage, 66 the group has no member, 69 no server could be reached,
+77 the servers refuse.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := pathOf(args[0], "group", groupsPath)
@@ -63,8 +65,12 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 					endWithReader(cmd.OutOrStdout())
 					return follow(ctx, g, show)
 				}
-				if len(g.Members()) == 0 && !asJSON {
-					notice("members: " + path + " has no member")
+				if len(g.Members()) == 0 {
+					var err error = exit.Errorf(exit.NoSuchLock, "members %s: the group has no member", path)
+					if asJSON {
+						err = errors.Join(show(), err)
+					}
+					return err
 				}
 				return show()
 			})

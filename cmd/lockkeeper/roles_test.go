@@ -180,7 +180,7 @@ func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	}
 	j.signal(syscall.SIGTERM)
 	j.want(7)
-	if got := h.run("members", "workers", "--json").want(0).stdout.String(); got != "[]\n" {
+	if got := h.run("members", "workers", "--json").want(66).stdout.String(); got != "[]\n" {
 		t.Errorf("after the command has ended, members prints %q", got)
 	}
 	h.run("join", "workers", "--", "no-such-program").want(127)
@@ -190,7 +190,7 @@ func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	h.run("join", "workers", "--id", "a\nb", "--", "true").want(64, `--id "a\nb" cannot be used`)
 	h.run("register", "orders", "--id", "a/b", "--port", "1", "--", "true").want(64, "--id a/b: a name has no slash")
 	h.run("register", "orders", "--id", "a\nb", "--port", "1", "--", "true").want(64, `--id "a\nb" cannot be used`)
-	h.run("members", "workers").want(0, "workers has no member")
+	h.run("members", "workers").want(66, "members /lockkeeper/groups/workers: the group has no member")
 }
 
 func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {

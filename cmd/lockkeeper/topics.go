@@ -22,7 +22,7 @@ it, and otherwise with one of these. The other commands use the same numbers.
     1  it failed in another way, or the answer was no (status, break); doctor: warnings
     2  doctor: something critical
    64  wrong usage, or settings that cannot work together
-   66  there is no such lock, hold, configuration or service
+   66  there is no such lock, hold, configuration, group or service
    69  no server could be reached
    70  a process of lockkeeper died before the command ran; release, renew: the holder
        does not answer
