@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -217,6 +218,6 @@ func await(ctx context.Context, watches ...*client.Watch) error {
 	case <-done[2]:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ending.Of(ctx)
 	}
 }

@@ -382,3 +382,24 @@ func TestWhatIsNoBarrier(t *testing.T) {
 		}
 	})
 }
+
+// A wait that ends with its context says so, and what the cause says of another request is not the answer to one of the barrier's.
+func TestAWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := zktest.New(t, zktest.Options{}).Keeper(t, "a")
+		b, err := barrier.New(k, "/b", barrier.Options{})
+		must(t, err)
+		must(t, b.Set(t.Context()))
+		d, err := barrier.NewDouble(k, "/d", 2, barrier.Options{})
+		must(t, err)
+		for name, wait := range map[string]func(context.Context) error{"wait": b.Wait, "enter": d.Enter} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(&client.OpError{Op: "set", Path: "/other", Err: zk.ErrNoNode, Maybe: true}) })
+			err := wait(ctx)
+			if !errors.Is(err, context.Canceled) || errors.Is(err, zk.ErrNoNode) || client.MaybeApplied(err) {
+				t.Errorf("%s: %v: canceled %v, no such znode %v, unknown %v; want true, false, false", name, err,
+					errors.Is(err, context.Canceled), errors.Is(err, zk.ErrNoNode), client.MaybeApplied(err))
+			}
+		}
+	})
+}

@@ -97,62 +97,63 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 	}
 	var seen int64 // creation zxid of our znode when ready came; 0 before
 	for {
-		_, _, early, err := s.WatchExists(ctx, d.ready()) // kazoo's members may make and delete it as soon as our znode is there
-		if err != nil {
-			return err
-		}
-		defer early.Cancel()
-		_, err = s.CreateOnce(ctx, d.own(), d.opt.Data, zk.Ephemeral, d.opt.ACL)
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
-		before := err == nil && created(early) // ahead of our znode, since events come before the answers to later requests
-		stat, there, own, err := s.WatchExists(ctx, d.own())
-		if err != nil {
-			return err
-		}
-		if there && d.came == 0 {
-			d.came = stat.Czxid
-		}
-		if !there || stat.EphemeralOwner != s.ID() { // deleted at once, or of our last session
-			if err := d.replace(ctx, own, there); err != nil {
-				return err
-			}
-			continue
-		}
-		was, opened, ready, err := s.WatchExists(ctx, d.ready())
-		if err != nil {
-			own.Cancel()
-			return err
-		}
-		if !before && created(early) {
-			seen = stat.Czxid
-		}
-		var older *client.Watch
-		if !opened && seen == stat.Czxid { // kazoo's first member to leave has taken ready along
-			opened, err = true, d.noteOpenedBefore(ctx, s)
-		} else {
-			opened, older, err = d.pass(ctx, s, stat.Czxid, was, opened, ready)
-		}
+		opened, err := d.tryEnter(ctx, s, &seen)
 		if opened || err != nil {
-			own.Cancel()
-			ready.Cancel()
 			return err
-		}
-		d.came = stat.Czxid // if a round is on now, it is not ours
-		if older != nil {
-			if err := await(ctx, older, ready, own); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := await(ctx, ready, own); err != nil {
-			return err
-		}
-		if created(ready) {
-			seen = stat.Czxid
 		}
 	}
+}
+
+// tryEnter sees to our znode and to ready, and reports whether the barrier is open for us. If it is not, it waits until that may be.
+func (d *Double) tryEnter(ctx context.Context, s *client.Session, seen *int64) (opened bool, err error) {
+	_, _, early, err := s.WatchExists(ctx, d.ready()) // kazoo's members may make and delete it as soon as our znode is there
+	if err != nil {
+		return false, err
+	}
+	defer early.Cancel()
+	_, err = s.CreateOnce(ctx, d.own(), d.opt.Data, zk.Ephemeral, d.opt.ACL)
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		return false, err
+	}
+	before := err == nil && created(early) // ahead of our znode, since events come before the answers to later requests
+	stat, there, own, err := s.WatchExists(ctx, d.own())
+	if err != nil {
+		return false, err
+	}
+	defer own.Cancel()
+	if there && d.came == 0 {
+		d.came = stat.Czxid
+	}
+	switch {
+	case !there: // deleted at once
+		return false, nil
+	case stat.EphemeralOwner != s.ID(): // of our last session
+		return false, await(ctx, own)
+	}
+	was, opened, ready, err := s.WatchExists(ctx, d.ready())
+	if err != nil {
+		return false, err
+	}
+	defer ready.Cancel()
+	if !before && created(early) {
+		*seen = stat.Czxid
+	}
+	if !opened && *seen == stat.Czxid { // kazoo's first member to leave has taken ready along
+		return true, d.noteOpenedBefore(ctx, s)
+	}
+	opened, older, err := d.pass(ctx, s, stat.Czxid, was, opened, ready)
+	if opened || err != nil {
+		return opened, err
+	}
+	d.came = stat.Czxid // if a round is on now, it is not ours
+	if older != nil {
+		return false, await(ctx, older, ready, own)
+	}
+	err = await(ctx, ready, own)
+	if err == nil && created(ready) {
+		*seen = stat.Czxid
+	}
+	return false, err
 }
 
 // created reports whether the znode was made since the watch was set.
@@ -171,15 +172,6 @@ func (d *Double) noteOpenedBefore(ctx context.Context, s *client.Session) error 
 		d.opened = stat.Pzxid
 	}
 	return err
-}
-
-// replace waits until a znode of an earlier session of ours is gone.
-func (d *Double) replace(ctx context.Context, own *client.Watch, there bool) error {
-	if !there {
-		own.Cancel()
-		return nil
-	}
-	return await(ctx, own)
 }
 
 // pass reports whether the barrier is open for our znode, which was created at the zxid ours, and opens it once all are

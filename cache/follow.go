@@ -189,11 +189,13 @@ func (f *follower) settle(ctx context.Context) error {
 	first := f.first()
 	now, reread := before, false
 	var conn client.State
+	quiet := false
 	for range settleRounds {
 		conn, _ = f.s.State() // drain marks the gap before this connection, if there is one
 		f.src.drain()
 		paths, gap := f.take()
-		if !gap && len(paths) == 0 {
+		quiet = !gap && len(paths) == 0
+		if quiet {
 			break
 		}
 		var err error
@@ -209,6 +211,9 @@ func (f *follower) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+	if reached, _ := f.s.State(); !quiet && reached.Conn != conn.Conn { // the gap before this connection may have been taken
+		f.mark("", true)
 	}
 	news := difference(before, now)
 	switch {

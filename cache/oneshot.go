@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -33,7 +34,7 @@ func (o *oneShot) wait(ctx context.Context) error {
 	case <-o.f.wake:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ending.Of(ctx)
 	}
 }
 

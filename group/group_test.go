@@ -406,3 +406,22 @@ func TestOpenOfAClosedKeeper(t *testing.T) {
 		}
 	})
 }
+
+// However often a member's Close runs out of time, it says so.
+func TestCloseRunsOutOfTimeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link := zktest.New(t, zktest.Options{}).Link("k")
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: link.Dial, SessionTimeout: 40 * time.Second})
+		must(t, err)
+		defer k.Close(context.Background())
+		m, err := group.Join(t.Context(), k, "/g", "a", nil, group.JoinOptions{})
+		must(t, err)
+		link.Freeze()
+		for range 5 {
+			if err := m.Close(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Close: %v, which is not context.DeadlineExceeded", err)
+			}
+		}
+		link.Heal()
+	})
+}

@@ -7,12 +7,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 )
 
 // An All is several locks that are taken all or none: mutexes, sides of read/write locks, permits.
 //
-// They are taken in the order of their paths, whatever order they are named in. No caller waits for one of them
-// while it has, or waits for, one that comes later. So callers of an All cannot wait for each other in a
+// They are taken in the order of their paths on the servers, with the chroots, whatever order they are named in. No caller waits
+// for one of them while it has, or waits for, one that comes later. So callers of an All cannot wait for each other in a
 // cycle, nor can callers that take the same locks one after the other in that order.
 //
 // Taking them takes as many round trips as taking each by itself, and giving them back takes one.
@@ -36,12 +38,13 @@ func NewAll(members ...Member) (*All, error) {
 		case c.err != nil:
 			return nil, &LockError{"hold together", c.lock.path, c.err}
 		}
-		if slices.ContainsFunc(a.members, func(m member) bool { return m.lock.path == c.lock.path || m.lock.dir == c.lock.dir }) {
+		path, dir := c.onServer(c.lock.path), c.onServer(c.lock.dir)
+		if slices.ContainsFunc(a.members, func(m member) bool { return m.onServer(m.lock.path) == path || m.onServer(m.lock.dir) == dir }) {
 			return nil, &LockError{"hold together", c.lock.path, ErrDuplicate}
 		}
 		a.members = append(a.members, c)
 	}
-	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.lock.path, b.lock.path) })
+	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.onServer(a.lock.path), b.onServer(b.lock.path)) })
 	return a, nil
 }
 
@@ -172,5 +175,8 @@ type member struct {
 }
 
 func (m member) resolve() member { return m }
+
+// onServer returns the servers' name for a path of the member's session: two sessions may have different chroots.
+func (m member) onServer(path string) string { return bridge.ServerPath(m.lock.s, path) }
 
 func (l locker) resolve() member { return member{lock: l.base(), count: 1} }

@@ -146,7 +146,7 @@ func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 				return nil, err
 			}
 		}
-		holds, err := a.grant(ctx)
+		holds, err := a.tryGrant(ctx)
 		if holds != nil || err != nil {
 			return holds, err
 		}
@@ -347,8 +347,8 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 	return nil
 }
 
-// grant makes the holds, one of each node. It returns none, and no error, if the queue has to be listed again.
-func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
+// tryGrant makes the holds, one of each node. It returns none, and no error, if the queue has to be listed again.
+func (a *attempt) tryGrant(ctx context.Context) ([]*Hold, error) {
 	if a.lock.opt.Delay > 0 {
 		if err := a.passDelay(ctx); err != nil {
 			return nil, err

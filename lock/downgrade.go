@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
@@ -66,8 +65,7 @@ func (g *grant) beginDowngrade(h *Hold, stop context.CancelCauseFunc) (write, re
 		return "", "", ErrNotWriter
 	}
 	write = g.mu.node
-	number, _, _ := queue.ParseName(zk.Base(write))
-	read = zk.Join(g.lock.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
+	read, _ = queue.Downgraded(write)
 	g.mu.readNode, g.mu.kind, g.mu.stopDowngrade = read, queue.Shared, stop
 	return write, read, nil
 }

@@ -21,7 +21,7 @@ import (
 // guardTick while there are new ones. It sleeps longer when there are none, and ends when there are no grants.
 type guard struct {
 	s    *client.Session
-	told chan struct{} // holds a signal when there is something to look at; room for one
+	wake chan struct{} // holds a signal when there is something to look at; room for one
 
 	// Guarded by guards.
 	begun []*grant // the grants that have begun since the last look
@@ -62,7 +62,7 @@ func (g *grant) putUnderGuard(own *client.Watch) {
 	guards.Lock()
 	k := guards.of[g.s]
 	if k == nil {
-		k = &guard{s: g.s, told: make(chan struct{}, 1), awake: true}
+		k = &guard{s: g.s, wake: make(chan struct{}, 1), awake: true}
 		if !bridge.Of(g.s).Guard(k.run) {
 			guards.Unlock()
 			g.lose(g.s.Err())
@@ -75,7 +75,7 @@ func (g *grant) putUnderGuard(own *client.Watch) {
 	if short || !k.awake {
 		k.awake = true
 		select {
-		case k.told <- struct{}{}:
+		case k.wake <- struct{}{}:
 		default: // a signal is there already
 		}
 	}
@@ -88,7 +88,7 @@ func (k *guard) run() {
 	for {
 		select {
 		case <-k.s.Done():
-		case <-k.told:
+		case <-k.wake:
 		case <-timer.C:
 		}
 		next, over := k.sleepOrEnd(k.look())
@@ -121,7 +121,7 @@ func (k *guard) look() (next time.Time) {
 		}
 		left, cause := guardTick, over
 		if over == nil && !now.Before(g.guarded.due) {
-			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.told)
+			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.wake)
 		}
 		switch {
 		case cause == nil:
@@ -177,15 +177,15 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 		p := k.s.Pipeline()
 		g.guarded.arming, g.guarded.own = p.WatchGet(g.guarded.node)
 		p.Send(ctx)
-		bridge.Notify(g.guarded.arming, k.told)
-		bridge.Notify(g.guarded.own, k.told)
+		bridge.Notify(g.guarded.arming, k.wake)
+		bridge.Notify(g.guarded.own, k.wake)
 	}
 }
 
 // refresh returns how long the grant is good for, or why it is lost: by what has become of its node, and by l, the session's lease at
-// the grant's level. From then on, told gets a token when something becomes of the node.
-func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duration, lost error) {
-	g.takeEvents(told)
+// the grant's level. From then on, wake gets a token when something becomes of the node.
+func (g *grant) refresh(l bridge.Lease, wake chan<- struct{}) (left time.Duration, lost error) {
+	g.takeEvents(wake)
 	switch {
 	case g.guarded.node == "":
 		return 0, cmp.Or(g.s.Err(), ErrNodeDeleted) // the session may have ended, and the node with it
@@ -196,10 +196,10 @@ func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duratio
 }
 
 // takeEvents notes what the watch on the grant's node, or the request that sets it, has told since the last look.
-func (g *grant) takeEvents(told chan<- struct{}) {
+func (g *grant) takeEvents(wake chan<- struct{}) {
 	w := &g.guarded
 	if !w.due.IsZero() && w.own != nil { // the first look at a watch that the attempt has set
-		bridge.Notify(w.own, told)
+		bridge.Notify(w.own, wake)
 	}
 	w.due = time.Time{}
 	if w.arming != nil {

@@ -231,10 +231,10 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 		g.hookCtx = context.WithoutCancel(ctx)
 		grants[i], holds[i] = g, g.holdLocked(g.hookCtx) // no other goroutine knows of the grant
 	}
-	told := false
+	returned := false
 	defer func() {
 		for _, g := range grants {
-			if !told && g.end(ErrReleased) { // the hook has panicked: no caller has the hold, and the nodes go with the attempt
+			if !returned && g.end(ErrReleased) { // the hook has panicked: no caller has the hold, and the nodes go with the attempt
 				attemptIDs.drop(g.id)
 			}
 		}
@@ -245,7 +245,7 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 		}
 		g.putUnderGuard(a.own[i])
 	}
-	told = true
+	returned = true
 	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
 	return holds, nil
 }

@@ -68,8 +68,8 @@ func JoinHooks(all ...Hooks) Hooks {
 func joined[T any](all []Hooks, pick func(Hooks) func(context.Context, string, T)) func(context.Context, string, T) {
 	return func(ctx context.Context, path string, what T) {
 		for _, h := range all {
-			if told := pick(h); told != nil {
-				told(ctx, path, what)
+			if hook := pick(h); hook != nil {
+				hook(ctx, path, what)
 			}
 		}
 	}
@@ -102,8 +102,8 @@ func (g *grant) tellLoss() {
 	g.mu.Lock()
 	lost := g.mu.lost
 	g.mu.Unlock()
-	if told := g.lock.opt.Hooks.Lost; told != nil {
-		told(g.hookCtx, g.lock.path, lost)
+	if hook := g.lock.opt.Hooks.Lost; hook != nil {
+		hook(g.hookCtx, g.lock.path, lost)
 	}
 	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
 }

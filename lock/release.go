@@ -29,9 +29,9 @@ func (h *Hold) Release(ctx context.Context) error {
 func releaseAll(ctx context.Context, holds []*Hold) error {
 	_ = ctx.Err() // a nil context panics before anything has ended
 	var r release
-	told := false
+	returned := false
 	defer func() {
-		if !told { // a hook of the user's has panicked
+		if !returned { // a hook of the user's has panicked
 			for _, g := range r.ended {
 				g.discard()
 				attemptIDs.drop(g.id)
@@ -39,7 +39,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 		}
 	}()
 	r.end(holds)
-	told = true
+	returned = true
 	r.remove(ctx)
 	return ending.Join(r.errs...)
 }

@@ -93,7 +93,7 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 // trusting events. conn is the connection of the last listing. Watches that are nil are left out.
 func (a *attempt) sleep(ctx context.Context, conn uint64, watches []*client.Watch) (fired bool, err error) {
 	watches = slices.DeleteFunc(watches, func(w *client.Watch) bool { return w == nil })
-	var told chan struct{} // gets a signal when a watch has fired; nil until another goroutine has to read
+	var wake chan struct{} // gets a signal when a watch has fired; nil until another goroutine has to read
 	for {
 		st, changed := a.s.State()
 		if st.Phase == client.Connected && st.Conn != conn {
@@ -103,14 +103,14 @@ func (a *attempt) sleep(ctx context.Context, conn uint64, watches []*client.Watc
 		if slices.ContainsFunc(watches, (*client.Watch).Fired) {
 			return true, nil
 		}
-		if told == nil {
-			told = make(chan struct{}, 1)
+		if wake == nil {
+			wake = make(chan struct{}, 1)
 			for _, w := range watches {
-				bridge.Notify(w, told)
+				bridge.Notify(w, wake)
 			}
 		}
 		select {
-		case <-told:
+		case <-wake:
 		case <-changed:
 		case <-a.s.Done():
 			return false, a.s.Err()

@@ -262,7 +262,7 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 		case <-p.member.Done():
 			return p.member.Err()
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ending.Of(ctx)
 		}
 	}
 }
@@ -291,7 +291,7 @@ func (p *Partition) awaitSettled(ctx context.Context) ([]string, <-chan struct{}
 			return nil, nil, p.member.Err()
 		case <-ctx.Done():
 			t.Stop()
-			return nil, nil, context.Cause(ctx)
+			return nil, nil, ending.Of(ctx)
 		}
 	}
 }

@@ -318,7 +318,7 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	case <-changed:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ending.Of(ctx)
 	}
 }
 
@@ -546,7 +546,7 @@ func (p *Presence) remove(ctx context.Context, s *client.Session) error {
 	select {
 	case p.removing <- struct{}{}:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ending.Of(ctx)
 	}
 	defer func() { <-p.removing }()
 	if p.isGone() {

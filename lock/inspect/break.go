@@ -18,8 +18,8 @@ func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 		return false, noSession(c.Node)
 	}
 	for unknown := false; ; {
-		version := int32(-1)
-		if _, _, claim := queue.ParseName(zk.Base(c.Node)); !claim && c.Token != 0 { // an unfair lock's: another may have its name
+		version := zk.AnyVersion
+		if _, once := queue.IDOf(zk.Base(c.Node)); !once && c.Token != 0 { // another contender's node may have the name by now
 			stat, ok, err := s.Exists(ctx, c.Node)
 			if err != nil || !ok || stat.Czxid != c.Token {
 				return unknown && err == nil, operr.Wrap("break", c.Node, err, unknown)
@@ -31,6 +31,10 @@ func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, zk.ErrNoNode):
+			if read, ok := queue.Downgraded(c.Node); ok {
+				c.Node = read
+				continue
+			}
 			return unknown, nil
 		case errors.Is(err, zk.ErrConnectionLoss):
 			unknown = true

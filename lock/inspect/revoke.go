@@ -27,11 +27,11 @@ func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	if queue.MadeByKazoo(zk.Base(c.Node)) {
 		return false, fmt.Errorf("revoke %s: %w", c.Node, ErrCannotHear)
 	}
-	for {
+	for downgraded := false; ; {
 		data, stat, err := s.Get(ctx, c.Node)
 		switch {
 		case err != nil:
-		case c.Token != 0 && stat.Czxid != c.Token: // another has taken its place
+		case !downgraded && c.Token != 0 && stat.Czxid != c.Token: // another has taken its place
 			return false, nil
 		case queue.Revoked(data):
 			return true, nil
@@ -42,7 +42,11 @@ func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, zk.ErrNoNode):
-			return false, nil
+			read, ok := queue.Downgraded(c.Node)
+			if !ok {
+				return false, nil
+			}
+			c.Node, downgraded = read, true
 		case !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss): // after these, look what is there now
 			return false, err
 		}

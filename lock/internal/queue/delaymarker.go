@@ -9,13 +9,13 @@ import (
 // is that of its claim but for the end. It is made right before Lock returns, and the release deletes it ahead of the claim. So a
 // marker without its claim stands for a hold that ended in any other way, or for an attempt that died right before its hold began. It
 // stays for the next contender, which in the last case waits for a delay that protects nothing.
-const markerWord = "-held"
+const delayMarkerWord = "-held"
 
 // DelayMax is the largest Options.Delay.
 const DelayMax = time.Hour
 
 // DelayMarker returns the name of the delay marker of an attempt.
-func (id ID) DelayMarker() string { return protectedPrefix + string(id) + markerWord }
+func (id ID) DelayMarker() string { return protectedPrefix + string(id) + delayMarkerWord }
 
 // Orphans returns the names of the delay markers in a listing whose claims are gone.
 func Orphans(names []string) []string {

@@ -63,7 +63,7 @@ var words = [...]struct {
 }
 
 // An ID is random, and in the names of all nodes of one attempt to get a lock. By it they are found again after a lost
-// reply. Since no name is ever used twice, a delete never hits another attempt's node.
+// reply. Since no name with an ID is ever used twice, a delete never hits another attempt's node.
 type ID string
 
 // IDDigits is how many hexadecimal digits an ID has.
@@ -117,6 +117,13 @@ func ParseName(name string) (number int32, k ClaimKind, ok bool) {
 		}
 	}
 	return 0, 0, false
+}
+
+// Downgraded returns the path that a downgrade gives to the claim at path, which is of a name of ours. ok is false of all other claims.
+func Downgraded(path string) (read string, ok bool) {
+	name := zk.Base(path)
+	_, ours := IDOf(name)
+	return zk.Join(zk.Parent(path), strings.Replace(name, writeWord, ReadWord, 1)), ours && mayMove(name)
 }
 
 // numberDigits is how wide the server prints the counter, its sign included (%010d).

@@ -48,7 +48,7 @@ var Mutations = []Mutation{
 		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
 	}},
 	{Name: "there is no cleaner", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
-		{File: "lock/leftovers.go", Old: "	attemptIDs.add(d.id)\n", New: "	return\n"},
+		{File: "lock/cleaner.go", Old: "	attemptIDs.add(d.id)\n", New: "	return\n"},
 	}},
 	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Short: true, Patches: []Patch{
 		{File: "lock/wait.go", Old: "watches := append(slices.Clone(a.own), a.knownPermits.watch)", New: "watches := []*client.Watch{a.knownPermits.watch}"},
