@@ -173,7 +173,11 @@ func (f *accessFlags) settings() (s access.Settings, err error) {
 		}
 		*flag.of(&s) = v.text
 	}
-	if wrong := s.Check(); wrong != nil {
+	wrong := s.Check()
+	if wrong == nil {
+		wrong = s.CheckFiles()
+	}
+	if wrong != nil {
 		return s, said[wrong.Flag].wrong("%s", wrong.Text)
 	}
 	return s, nil

@@ -88,6 +88,9 @@ admin port refuses the credentials.`,
 	return cmd
 }
 
+// everyLeast is the shortest time from one backup to the next.
+const everyLeast = time.Second
+
 // source returns what is to be backed up. given reports whether a flag has been given.
 func (f *backupFlags) source(args []string, given func(string) bool) (backup.Source, error) {
 	logs := given("log-dir")
@@ -99,8 +102,12 @@ func (f *backupFlags) source(args []string, given func(string) bool) (backup.Sou
 		return fail("--to is missing: where the backups go")
 	case (len(args) == 1) == (f.admin != ""):
 		return fail("what is backed up is either a data directory or --admin URL")
-	case f.every < 0 || f.keep < 0 || f.timeout <= 0:
-		return fail("--every and --keep cannot be negative, and --timeout is more than 0")
+	case given("every") && f.every < everyLeast:
+		return fail("--every %v: want at least %v", f.every, everyLeast)
+	case f.keep < 0:
+		return fail("--keep %d: is negative; 0 keeps all", f.keep)
+	case f.timeout <= 0:
+		return fail("--timeout %v: want more than 0", f.timeout)
 	case f.admin != "" && logs:
 		return fail("--log-dir is for a data directory")
 	}
@@ -126,8 +133,11 @@ func (f *backupFlags) source(args []string, given func(string) bool) (backup.Sou
 		}
 	}
 	for _, dir := range []string{d.Dir, d.LogDir} {
-		if filepath.Base(dir) == "version-2" {
+		switch {
+		case filepath.Base(dir) == "version-2":
 			return fail("%s: name the directory above it", dir)
+		case dir != "" && strings.HasPrefix(f.to+"/", dir+"/"):
+			return fail("--to %s: lies within %s, and a server would take the backups for its data", f.to, dir)
 		}
 	}
 	return d, nil

@@ -22,7 +22,7 @@ func TestBackupAndRestoreOfAServerThatRuns(t *testing.T) {
 	h := newHome(t)
 	j, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	h.run("z", "create", "--servers", address, "/app", "text").want(0)
-	repeated := h.start("backup", h.dir+"/data", "--to", h.dir+"/often", "--every", "10ms", "--keep", "2")
+	repeated := h.start("backup", h.dir+"/data", "--to", h.dir+"/often", "--every", "1s", "--keep", "2")
 	var line backupLine
 	if err := json.Unmarshal([]byte(h.run("backup", h.dir+"/data", "--to", h.dir+"/backups", "--json").want(0).stdout.String()), &line); err != nil {
 		t.Fatal(err)
@@ -42,6 +42,7 @@ func TestBackupAndRestoreOfAServerThatRuns(t *testing.T) {
 	j.signal(syscall.SIGTERM)
 	j.want(0)
 	h.run("restore", line.Path, h.dir+"/data").want(1, "holds data: move "+h.dir+"/data/lockkeeper.secret, "+h.dir+"/data/version-2 away")
+	h.run("restore", line.Path, line.Path+"/manifest.json/new").want(73, "not a directory")
 	h.run("restore", line.Path, h.dir+"/new").want(0, "stop all members")
 	_, address = h.server("--data", h.dir+"/new", "--listen", "127.0.0.1:0")
 	if out := h.run("z", "get", "--servers", address, "/app").want(0).stdout.String(); out != "text" {
@@ -65,7 +66,12 @@ func TestBackupRefuses(t *testing.T) {
 		{64, "http://HOST:PORT", []string{"backup", to, "--admin", "zk1:8080"}},
 		{64, "for a data directory", []string{"backup", to, "--admin", "http://zk1:8080", "--log-dir", "/logs"}},
 		{64, "for https", []string{"backup", to, "--admin", "http://zk1:8080", "--tls-ca", "/ca"}},
-		{64, "cannot be negative", []string{"backup", to, "/data", "--keep", "-1"}},
+		{64, "--keep -1: is negative", []string{"backup", to, "/data", "--keep", "-1"}},
+		{64, "--every 10ms: want at least 1s", []string{"backup", to, "/data", "--every", "10ms"}},
+		{64, "--every 0s: want at least 1s", []string{"backup", to, "/data", "--every", "0"}},
+		{64, "--timeout 0s: want more than 0", []string{"backup", to, "/data", "--timeout", "0"}},
+		{64, "lies within " + h.dir, []string{"backup", to, h.dir}},
+		{64, "lies within " + h.dir, []string{"backup", "--to=" + h.dir, h.dir}},
 		{1, "no data directory", []string{"backup", to, h.dir + "/nothing"}},
 		{64, "--check", []string{"restore", h.dir}},
 		{64, "leave out", []string{"restore", "--check", h.dir, h.dir + "/data"}},

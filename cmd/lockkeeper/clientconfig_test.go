@@ -35,19 +35,23 @@ func TestClientConfiguration(t *testing.T) {
 	other.run("run", "--servers", "local", "demo", "--", "true").want(0)
 
 	for text, want := range map[string]string{
-		"server = zk1:2181":            "client.conf:1: there is no setting server (there are servers, ",
-		"\n servers":                   "client.conf:2: not KEY = VALUE",
-		"servers =":                    "client.conf:1: servers has no value",
-		"servers = a:1\nservers = b:1": "client.conf:2: servers is set twice",
-		"servers = zk://a:1":           "client.conf:1: servers = zk://a:1: a server is host:port",
-		"require-servers = perhaps":    "client.conf:1: require-servers = perhaps: not true or false",
-		"#\nservers = a b:xx":          `client.conf:2: servers = a b:xx: "a b:xx" has a blank in the host`,
-		"servers = a:1\t# main":        "client.conf:1: servers = a:1\t# main: a comment has a line of its own",
-		"servers = # main":             "client.conf:1: servers = # main: a comment has a line of its own",
-		"servers = a:1\nacl = all":     "client.conf:2: acl = all: not one of world and creator",
-		"acl = creator\nservers = a:1": "client.conf:1: acl = creator: needs credentials (--auth-file)",
-		"servers = a:1\ntls-key = /k":  "client.conf:2: tls-key = /k: a key for TLS without a certificate (--tls-cert)",
-		"auth-file = /k":               "client.conf:1: auth-file = /k: is for servers that --servers or " + serversVariable + " names",
+		"server = zk1:2181":                 "client.conf:1: there is no setting server (there are servers, ",
+		"\n servers":                        "client.conf:2: not KEY = VALUE",
+		"servers =":                         "client.conf:1: servers has no value",
+		"servers = a:1\nservers = b:1":      "client.conf:2: servers is set twice",
+		"servers = zk://a:1":                "client.conf:1: servers = zk://a:1: a server is host:port",
+		"require-servers = perhaps":         "client.conf:1: require-servers = perhaps: not true or false",
+		"#\nservers = a b:xx":               `client.conf:2: servers = a b:xx: "a b:xx" has a blank in the host`,
+		"servers = a:1\t# main":             "client.conf:1: servers = a:1\t# main: a comment has a line of its own",
+		"servers = # main":                  "client.conf:1: servers = # main: a comment has a line of its own",
+		"servers = a:1\nacl = all":          "client.conf:2: acl = all: not one of world and creator",
+		"acl = creator\nservers = a:1":      "client.conf:1: acl = creator: needs credentials (--auth-file)",
+		"servers = a:1\ntls-key = /k":       "client.conf:2: tls-key = /k: a key for TLS without a certificate (--tls-cert)",
+		"auth-file = /k":                    "client.conf:1: auth-file = /k: is for servers that --servers or " + serversVariable + " names",
+		"servers = a:1\nauth-file = /k":     "client.conf:2: auth-file = /k: credentials: open /k: no such file",
+		"servers = a:1\ntls-ca = /k":        "client.conf:2: tls-ca = /k: tls: stat /k: no such file",
+		"servers = a:1\ntls-cert = " + file: "client.conf:2: tls-cert = " + file + ": tls: ",
+		"servers = \"a:1\"":                 "client.conf:1: servers = \"a:1\": \"a:1\" has a quote in the host",
 	} {
 		h.put("config/lockkeeper/client.conf", text)
 		j := h.run("run", "demo", "--", "true")

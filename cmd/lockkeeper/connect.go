@@ -32,8 +32,25 @@ func openKeeper(ctx context.Context, to access.Settings, log *roleLog) (*client.
 	limit := cmp.Or(to.ConnectTimeout, connectTimeoutDefault)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("no answer within "+limit.String()))
 	defer cancel()
-	k, _, err := openWith(ctx, to, client.Options{Logger: log.client()}, limit, log.notice, client.Keep)
-	return k, err
+	k, list, err := openWith(ctx, to, client.Options{Logger: log.client()}, limit, log.notice, client.Keep)
+	if err != nil {
+		return nil, err
+	}
+	err = k.Run(ctx, func(ctx context.Context, s *client.Session) error { return checkChroot(ctx, s, list) })
+	if err != nil {
+		closeKeeper(k, idleCloseLimit)
+		return nil, explained(err, to)
+	}
+	return k, nil
+}
+
+// checkChroot refuses a server list with a chroot that does not exist: below it everything would look free.
+func checkChroot(ctx context.Context, s *client.Session, list string) error {
+	_, there, err := s.Exists(ctx, "/")
+	if err == nil && !there {
+		err = exit.Errorf(exit.Usage, "server list %s: the chroot does not exist", list)
+	}
+	return err
 }
 
 // openWith calls open with the servers and the options that the settings ask for. Errors carry an exit status.
@@ -53,7 +70,7 @@ func openWith[S any](ctx context.Context, to access.Settings, opt client.Options
 	if late.timer != nil {
 		opt.Trace.Attempt = late.attempt
 	}
-	hint := " (is a server running there? lockkeeper status " + servers + ")"
+	hint := " (is a server running there? lockkeeper status " + strings.ReplaceAll(servers, ", ", ",") + ")"
 	if servers == access.Local {
 		notice := notice
 		if to.Quiet {
@@ -187,11 +204,8 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 	defer closeIdle(ctx, s)
 	ctx, stop := whileServed(ctx, s, cmp.Or(to.ConnectTimeout, connectTimeoutDefault))
 	defer stop()
-	_, there, err := s.Exists(ctx, "/")
-	switch {
-	case err == nil && !there: // below it everything would look free
-		return exit.Errorf(exit.Usage, "server list %s: the chroot does not exist", list)
-	case err == nil:
+	err = checkChroot(ctx, s, list)
+	if err == nil {
 		err = do(ctx, s)
 	}
 	if err != nil {

@@ -137,7 +137,7 @@ func (c *checkup) ensemble(ctx context.Context) (e doctor.Ensemble, err error) {
 	if err != nil {
 		return e, err
 	}
-	network := gather.Network{Dial: gather.Dialer(dial), DialAdmin: (&net.Dialer{}).DialContext, AdminPorts: ports, Resolve: net.DefaultResolver.LookupHost}
+	network := gather.Network{Dial: gather.Dialer(dial), DialAdmin: (&net.Dialer{}).DialContext, AdminPorts: ports, Resolve: net.DefaultResolver.LookupHost, Timeout: to.ConnectTimeout}
 	e.Servers = network.Servers(ctx, names)
 	e.TLS = to.TLS() || strings.HasPrefix(list, "unix:")
 	c.readTree(ctx, to, &e)

@@ -63,6 +63,10 @@ func TestEnsembleInitRefusesValues(t *testing.T) {
 	h := newHome(t)
 	h.run("ensemble", "init", "--set", "tickTime=abc").want(64, "--set tickTime=abc: want a whole number")
 	h.run("ensemble", "init", "--heap", "foo").want(64, "--heap \"foo\"", "512m or 2g")
+	h.run("ensemble", "init", "--heap", "1").want(64, "--heap \"1\"", "at least a megabyte")
+	h.run("ensemble", "init", "--members", "-1").want(64, "--members -1: want at least 1")
+	h.run("ensemble", "init", "--format", "kubernetes", "--name", "Foo_").want(64, "--name \"Foo_\": Kubernetes wants")
+	h.run("ensemble", "init", "--out", "").want(64, "--out: is empty")
 	if _, err := os.Stat(h.dir + "/ensemble"); err == nil {
 		t.Error("something was written")
 	}

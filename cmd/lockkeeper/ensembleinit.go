@@ -56,6 +56,8 @@ func (f *specFlags) complete(out string, hosts []string, formats []string) (*ens
 	}
 	port := ensemble.DefaultPort(s.TLS)
 	switch {
+	case f.members < 1:
+		return nil, fmt.Errorf("--members %d: want at least 1", f.members)
 	case len(hosts) > 0 && f.members != membersDefault && f.members != len(hosts):
 		return nil, fmt.Errorf("--members %d: %d hosts are named", f.members, len(hosts))
 	case len(hosts) > 0 && s.Format == ensemble.FormatKubernetes:

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +28,7 @@ is refused, and so is half a backup, or one with a changed file. DIR may hold a 
 --check looks at the backup alone: lockkeeper restore --check BACKUP.
 
 Exit status: 0 done, 1 the backup is not whole or the directory holds data (nothing was
-restored), 64 wrong usage.`,
+restored), 64 wrong usage, 73 files that cannot be read or written.`,
 		Example: `  lockkeeper restore /backup/zk/20261123T094000.000Z /var/lib/zookeeper
   lockkeeper restore --check /backup/zk/20261123T094000.000Z`,
 		Args: wantArgs(1, 2),
@@ -48,7 +52,11 @@ restored), 64 wrong usage.`,
 				m, err = backup.Restore(ctx, args[0], args[1], logDir)
 			}
 			if err != nil {
-				return orInterrupted(ctx, exit.Errorf(exit.Failure, "restore: %w", err))
+				status := exit.Failure
+				if unusable(err) {
+					status = exit.CannotCreate
+				}
+				return orInterrupted(ctx, exit.Errorf(status, "restore: %w", err))
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), m)
@@ -67,6 +75,12 @@ restored), 64 wrong usage.`,
 	cmd.Flags().BoolVar(&check, "check", false, "check the backup, and restore nothing")
 	addJSONFlag(cmd, &asJSON)
 	return cmd
+}
+
+// unusable reports whether the operating system does not let a file be used, or has no room for it.
+func unusable(err error) bool {
+	return slices.ContainsFunc([]error{fs.ErrPermission, syscall.ENOTDIR, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT},
+		func(target error) bool { return errors.Is(err, target) })
 }
 
 // restoreAdvice is what is left to do.

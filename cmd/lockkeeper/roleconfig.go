@@ -61,7 +61,7 @@ func newConfigGet() *cobra.Command {
 		Example: "  lockkeeper config get orders\n  lockkeeper config get /apps/orders/config --json",
 		Args:    wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
+			return withConfig(&flags, args[0], func(_ context.Context, _ *client.Keeper, path string, v *config.Value[[]byte]) error {
 				st, _ := v.State()
 				if len(st.Sources) == 0 {
 					return exit.Errorf(exit.NoSuchLock, "config get %s: there is no such configuration, or it has no data", path)
@@ -131,7 +131,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 				ctx, cancel := flags.opening(ctx)
 				defer cancel()
 				err := config.Store(ctx, k, path, data, expected, config.StoreOptions{Label: label, ACL: to.MadeACL()})
-				if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
+				if expected != zk.AnyVersion && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)) {
 					return exit.Errorf(exit.Busy, "config set %s: it does not have version %d (see lockkeeper config get --json)", path, version)
 				}
 				return err
@@ -172,7 +172,8 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 			if command == "" {
 				endWithReader(cmd.OutOrStdout())
 			}
-			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
+			return withConfig(&flags, args[0], func(ctx context.Context, k *client.Keeper, path string, v *config.Value[[]byte]) error {
+				defer tellOutages(ctx, k, flags.log.notice)()
 				return watchConfig(ctx, path, v, flags.log, func(st config.State[[]byte]) error {
 					if command == "" {
 						return printConfig(cmd.OutOrStdout(), st, asJSON, term.IsTerminal(int(os.Stdout.Fd())))
@@ -254,7 +255,7 @@ func removeConfig(ctx context.Context, s *client.Session, path string) error {
 }
 
 // withConfig opens the configuration that the user calls name, and closes it after do.
-func withConfig(flags *accessFlags, name string, do func(context.Context, string, *config.Value[[]byte]) error) error {
+func withConfig(flags *accessFlags, name string, do func(context.Context, *client.Keeper, string, *config.Value[[]byte]) error) error {
 	path, err := pathOf(name, "configuration", configsPath)
 	if err != nil {
 		return err
@@ -272,7 +273,7 @@ func withConfig(flags *accessFlags, name string, do func(context.Context, string
 			return err
 		}
 		defer v.Close(context.WithoutCancel(ctx))
-		return do(ctx, path, v)
+		return do(ctx, k, path, v)
 	})
 	return orInterrupted(ctx, err)
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,19 +60,21 @@ Exit status: 64 wrong usage, 66 the group has no member, 69 no server could be r
 					return err
 				}
 				defer g.Close(context.WithoutCancel(ctx))
-				show := func() error { return printMembers(cmd.OutOrStdout(), g.Members(), asJSON, watch) }
+				show := func(w io.Writer) error { return printMembers(w, g.Members(), asJSON, watch) }
 				if watch {
 					endWithReader(cmd.OutOrStdout())
-					return follow(ctx, g, show)
+					return follow(ctx, cmd.OutOrStdout(), k, g, show)
 				}
 				if len(g.Members()) == 0 {
-					var err error = exit.Errorf(exit.NoSuchLock, "members %s: the group has no member", path)
 					if asJSON {
-						err = errors.Join(show(), err)
+						err := show(cmd.OutOrStdout())
+						if err != nil {
+							return err
+						}
 					}
-					return err
+					return exit.Errorf(exit.NoSuchLock, "members %s: the group has no member", path)
 				}
-				return show()
+				return show(cmd.OutOrStdout())
 			})
 			return orInterrupted(ctx, err)
 		},
@@ -84,15 +86,22 @@ Exit status: 64 wrong usage, 66 the group has no member, 69 no server could be r
 	return cmd
 }
 
-// follow calls show now and after each change of what is watched, until ctx ends.
-func follow(ctx context.Context, watched interface {
+// follow writes what show shows, now and whenever that has changed, until ctx ends. It says when there is no server.
+func follow(ctx context.Context, w io.Writer, k *client.Keeper, watched interface {
 	Changed() <-chan struct{}
 	Done() <-chan struct{}
 	Err() error
-}, show func() error) error {
-	for {
+}, show func(io.Writer) error) error {
+	defer tellOutages(ctx, k, notice)()
+	var shown []byte
+	for first := true; ; first = false {
 		changed := watched.Changed()
-		err := show()
+		var now bytes.Buffer
+		err := show(&now)
+		if err == nil && (first || !bytes.Equal(now.Bytes(), shown)) {
+			shown = now.Bytes()
+			_, err = w.Write(shown)
+		}
 		if err != nil {
 			return err
 		}
@@ -103,6 +112,44 @@ func follow(ctx context.Context, watched interface {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// tellOutages tells say when no server has been there for a while, and when there is one again, until ctx ends or stop is called.
+func tellOutages(ctx context.Context, k *client.Keeper, say func(string)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	told := false
+	look := func(ctx context.Context, s *client.Session) error {
+		for ctx.Err() == nil {
+			st, changed := s.State()
+			var late <-chan time.Time
+			switch {
+			case st.Phase == client.Connected && told:
+				told = false
+				say("there is a server again")
+			case st.Phase == client.Disconnected && !told:
+				late = time.After(watchPatience - time.Since(st.Since))
+			}
+			select {
+			case <-changed:
+			case <-late:
+				told = true
+				say(fmt.Sprintf("no server since %s: %v", st.Since.Format(time.TimeOnly), st.Cause))
+			case <-s.Done():
+				return s.Err()
+			case <-ctx.Done():
+			}
+		}
+		return ctx.Err()
+	}
+	go func() {
+		defer close(done)
+		k.Run(ctx, look) // with one session after the other
+	}()
+	return func() {
+		cancel()
+		<-done
 	}
 }
 

@@ -243,6 +243,7 @@ func TestAServiceIsCheckedByACommand(t *testing.T) {
 	j.signal(syscall.SIGTERM)
 	j.want(128 + int(syscall.SIGTERM))
 	h.run("register", "orders", "--", "true").want(64, "no port")
+	h.run("register", "orders", "--port", "1", "--check", "", "--", "true").want(64, "register: --check: is empty")
 	h.run("register", "a/b", "--port", "1", "--", "true").want(64, "no slash")
 	h.run("register", "orders", "--port", "70000", "--", "true").want(64, "65535")
 }
@@ -272,5 +273,40 @@ func TestAnAnswerThatIsOverdueIsNamed(t *testing.T) {
 	}
 	for _, j := range jobs {
 		j.want(69, "no answer within 1s")
+	}
+}
+
+// What is watched is printed when it has changed, and a server that is away is told of: nothing else says that the list may be old.
+func TestAWatchTellsOfOutages(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	h.run("z", "create", "-p", "/lockkeeper/config/c", "v").want(0)
+	watches := map[string]*job{}
+	for _, command := range []string{"members g", "discover s", "config watch c"} {
+		words := strings.Fields(command)
+		watches[command] = h.start(append(words, "--json")...)
+		if words[0] != "config" {
+			watches[command] = h.start(append(words, "--json", "--watch")...)
+			watches[command].see("[]")
+		} else {
+			watches[command].see(`"text":"v"`)
+		}
+	}
+	srv.Link("").Refuse()
+	for command, j := range watches {
+		if err := j.stderr.see("lockkeeper: no server since "); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	srv.Link("").Heal()
+	for command, j := range watches {
+		if err := j.stderr.see("lockkeeper: there is a server again"); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		j.signal(syscall.SIGTERM)
+		j.status()
+		if lines := strings.Count(j.stdout.String(), "\n"); lines != 1 {
+			t.Errorf("%s prints %d lines, want one: %s", command, lines, j.stdout.String())
+		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,19 +66,21 @@ reached, 77 the servers refuse.`,
 				for _, bad := range d.Malformed() {
 					notice(bad.Error())
 				}
-				show := func() error { return printInstances(cmd.OutOrStdout(), d.Instances(args[0]), asJSON, watch) }
+				show := func(w io.Writer) error { return printInstances(w, d.Instances(args[0]), asJSON, watch) }
 				switch {
 				case watch:
 					endWithReader(cmd.OutOrStdout())
-					return follow(ctx, d, show)
+					return follow(ctx, cmd.OutOrStdout(), k, d, show)
 				case len(d.Instances(args[0])) == 0:
-					var err error = exit.Errorf(exit.NoSuchLock, "discover %s: the service has no instance below %s", args[0], base)
 					if asJSON {
-						err = errors.Join(show(), err)
+						err := show(cmd.OutOrStdout())
+						if err != nil {
+							return err
+						}
 					}
-					return err
+					return exit.Errorf(exit.NoSuchLock, "discover %s: the service has no instance below %s", args[0], base)
 				}
-				return show()
+				return show(cmd.OutOrStdout())
 			})
 			return orInterrupted(ctx, err)
 		},

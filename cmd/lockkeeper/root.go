@@ -2,10 +2,12 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 )
@@ -18,6 +20,20 @@ const suggestionsMax = 2
 
 // dashedNumber matches what is said of an argument such as -5.
 var dashedNumber = regexp.MustCompile(`^unknown shorthand flag: '\d' in -`)
+
+// maybeEmpty are the flags whose value may be empty.
+var maybeEmpty = []string{"label", "data", "skip"}
+
+// refuseEmptyValues refuses flags with an empty value, as where a script has not set its variable: the command would do as if the flag
+// had not been given.
+func refuseEmptyValues(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" && !slices.Contains(maybeEmpty, f.Name) {
+			err = exit.Errorf(exit.Usage, "%s: --%s: is empty", commandName(cmd), f.Name)
+		}
+	})
+	return err
+}
 
 // newRoot makes the command with its subcommands. Every call makes a new one, without state shared
 // between them.
@@ -38,6 +54,8 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: refuseEmptyValues,
 
 		SilenceUsage:  true, // a page of flags hides the one line that says what is wrong
 		SilenceErrors: true,

@@ -121,8 +121,10 @@ func TestServerReadsZooCfg(t *testing.T) {
 	}
 	h.run("run", "--servers", address+"/chroot", "demo", "--", "sh", "-c", "exit 3").want(64, "lockkeeper: lock /lockkeeper/locks/demo: create /: the chroot /chroot is missing")
 	h.run("slots", "--servers", address+"/chroot", "demo", "3").want(64, address+"/chroot: the chroot does not exist")
-	for _, command := range []string{"locks", "locks --watch", "locks demo", "revoke demo", "break --force demo"} {
-		h.run(append(strings.Fields(command), "--servers", address+"/chroot")...).want(64, "the chroot does not exist")
+	for _, command := range []string{"locks", "locks --watch", "locks demo", "revoke demo", "break --force demo", "members g", "members --watch g",
+		"discover s", "config get c", "config set c v", "config watch c", "join g -- true", "register s --port 1 -- true"} {
+		words := strings.Fields(command)
+		h.run(append([]string{words[0], "--servers", address + "/chroot"}, words[1:]...)...).want(64, "the chroot does not exist")
 	}
 	if _, err := os.Stat(h.dir + "/zk/version-2"); err != nil {
 		t.Errorf("the data directory: %v", err)

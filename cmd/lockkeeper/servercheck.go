@@ -88,7 +88,7 @@ type logLine struct {
 // check reads a directory.
 func check(dir, logDir string) (*checkReport, error) {
 	if _, err := os.Stat(filepath.Join(dir, "version-2")); err != nil {
-		return nil, exit.Errorf(exit.CannotCreate, "server check: %s is no data directory: %w", dir, err)
+		return nil, exit.Errorf(exit.CannotCreate, "server check: %s: no data directory that can be read: %w", dir, err)
 	}
 	found, err := store.Check(vfs.OS{}, store.Options{DataDir: dir, LogDir: logDir})
 	if err != nil {

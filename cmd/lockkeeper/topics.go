@@ -28,7 +28,7 @@ it, and otherwise with one of these. The other commands use the same numbers.
        does not answer
    71  the operating system refused something
    73  the status file cannot be opened (if a later write fails, a message says so);
-       server, ensemble: files that cannot be used
+       server, ensemble, restore: files that cannot be used
    74  the lock was lost, or a process of lockkeeper died, while the command ran
        (run --lost-code); release, renew: the hold had ended before
    75  another holder has the lock, or the wait is over (run --busy-code); config set:

@@ -549,6 +549,8 @@ func TestZEditKeepsTheTextOfTheEditor(t *testing.T) {
 		}, 0, "/c written", "two\n"},
 		"terminate": {func(_ *testing.T, _ *zktest.Server, j *job) { j.signal(syscall.SIGTERM) },
 			143, "edit /c: terminated (the znode is as it was, and the edited text is in ", "one"},
+		"hang up": {func(_ *testing.T, _ *zktest.Server, j *job) { j.signal(syscall.SIGHUP) },
+			129, "edit /c: hangup (the znode is as it was, and the edited text is in ", "one"},
 		"no server for some time": {func(_ *testing.T, srv *zktest.Server, _ *job) {
 			srv.Link("").Refuse()
 			time.Sleep(1500 * time.Millisecond)

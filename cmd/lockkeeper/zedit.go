@@ -116,7 +116,7 @@ func editedFile(data []byte) (name string, err error) {
 }
 
 // runEditor has the user's editor edit a file. The variable may have arguments in it. The editor alone decides when it
-// ends: INT and QUIT are keys of the editor, and TERM is an error once the editor has ended.
+// ends: INT and QUIT are keys of the editor, and TERM and HUP are an error once the editor has ended.
 func runEditor(file string) error {
 	editor := "vi"
 	for _, name := range []string{"EDITOR", "VISUAL"} {
@@ -127,14 +127,14 @@ func runEditor(file string) error {
 	keys, ended := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(keys, syscall.SIGINT, syscall.SIGQUIT)
 	defer signal.Stop(keys)
-	signal.Notify(ended, syscall.SIGTERM)
+	signal.Notify(ended, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(ended)
 	cmd := exec.Command("/bin/sh", "-c", editor+` "$1"`, "sh", file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := cmd.Run()
 	select {
-	case <-ended:
-		return exit.Errorf(exit.SignalBase+int(syscall.SIGTERM), "%v", syscall.SIGTERM)
+	case sig := <-ended:
+		return exit.Errorf(exit.SignalBase+int(sig.(syscall.Signal)), "%v", sig)
 	default:
 	}
 	if err != nil {

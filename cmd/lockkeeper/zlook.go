@@ -322,7 +322,8 @@ func (e *zEnv) newWatch() *cobra.Command {
 		Short: "Print a line for each change of a znode",
 		Long: `Print a line for each change of a znode, or of all below it as well (-R), until it is
 interrupted: the time, what happened (created, deleted, changed, children) and the path.
-A line with "gap" means that changes may have been missed: read the znodes again. Wants
+A line with "gap" means that changes may have been missed: read the znodes again. It ends
+with status 69 when no server has been there for as long as --connect-timeout says. Wants
 servers of version 3.6 or later.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -92,6 +92,9 @@ func parseServer(entry string) (Server, error) {
 	if strings.ContainsFunc(host, unicode.IsSpace) {
 		return Server{}, fmt.Errorf("%q has a blank in the host (servers are separated by commas)", entry)
 	}
+	if strings.ContainsAny(host, "\"'") {
+		return Server{}, fmt.Errorf("%s has a quote in the host", entry)
+	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return Server{}, fmt.Errorf("%q: port %q is not a number from 1 to 65535", entry, port)
 	}

@@ -68,6 +68,24 @@ func (s Settings) Check() *SettingError {
 	return nil
 }
 
+// CheckFiles refuses files that cannot be used.
+func (s Settings) CheckFiles() *SettingError {
+	if s.AuthFile != "" {
+		if _, _, err := readCredentials(s.AuthFile); err != nil {
+			return &SettingError{"auth-file", err.Error()}
+		}
+	}
+	for _, part := range []struct {
+		flag string
+		of   Settings
+	}{{"tls-ca", Settings{CA: s.CA}}, {"tls-cert", Settings{Cert: s.Cert, Key: s.Key}}} {
+		if _, err := part.of.readTLS(); err != nil {
+			return &SettingError{part.flag, err.Error()}
+		}
+	}
+	return nil
+}
+
 // TLS reports whether TLS is to be used.
 func (s Settings) TLS() bool { return s.CA != "" || s.Cert != "" || s.ServerName != "" }
 

@@ -104,7 +104,7 @@ const (
 // copyTo copies what is whole of the newest snapshot and the logs.
 func (d DataDir) copyTo(ctx context.Context, dir string) (files []File, err error) {
 	if _, err := os.Stat(filepath.Join(d.Dir, versionDir)); err != nil {
-		return nil, fmt.Errorf("%s is no data directory: %w", d.Dir, err)
+		return nil, fmt.Errorf("%s: no data directory that can be read: %w", d.Dir, err)
 	}
 	for attempt := 1; ; attempt++ {
 		files, err = d.copyOnce(ctx, filepath.Join(dir, versionDir))

@@ -45,8 +45,11 @@ type Spec struct {
 // together reports whether all members run on this machine, with directories of this one.
 func (s *Spec) together() bool { return s.Format == FormatLocal }
 
-// heap is what Java takes behind -Xmx.
-var heap = regexp.MustCompile(`^[1-9][0-9]*[kKmMgGtT]?$`)
+// heap is what Java takes behind -Xmx: a megabyte at least, or it does not start.
+var heap = regexp.MustCompile(`^[1-9]([0-9]*[mMgGtT]|[0-9]{3,}[kK]|[0-9]{6,})$`)
+
+// label is what Kubernetes takes for the name of a StatefulSet or a namespace.
+var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$`)
 
 // Check refuses what cannot work.
 func (s *Spec) Check() error {
@@ -59,15 +62,14 @@ func (s *Spec) Check() error {
 		}
 	}
 	if !heap.MatchString(s.Heap) {
-		return fmt.Errorf("--heap %q: want a number of bytes with k, m, g or t behind it, as in 512m or 2g", s.Heap)
+		return fmt.Errorf("--heap %q: want a number of bytes, or one with k, m, g or t behind it, of at least a megabyte, as in 512m or 2g", s.Heap)
 	}
-	words := map[string]string{"--image": s.Image}
-	if s.Format == FormatKubernetes {
-		words["--name"], words["--namespace"] = s.Name, s.Namespace
+	if s.Image == "" || strings.ContainsAny(s.Image, " \t\n\"'{}#$") {
+		return fmt.Errorf("--image %q: is empty, or has blanks or quotes", s.Image)
 	}
-	for name, text := range words {
-		if text == "" || strings.ContainsAny(text, " \t\n\"'{}#$") {
-			return fmt.Errorf("%s %q: is empty, or has blanks or quotes", name, text)
+	for name, text := range map[string]string{"--name": s.Name, "--namespace": s.Namespace} {
+		if s.Format == FormatKubernetes && !label.MatchString(text) {
+			return fmt.Errorf("%s %q: Kubernetes wants small letters, digits and dashes, 52 at most, with no dash first or last", name, text)
 		}
 	}
 	unfit := func(c rune) bool { return c < ' ' || c > '~' || c == '\\' }

@@ -122,7 +122,7 @@ func TestSettingsWithoutANumber(t *testing.T) {
 func TestHeap(t *testing.T) {
 	t.Parallel()
 	s := newSpec(t, FormatSystemd, "a", "b", "c")
-	for heap, good := range map[string]bool{"foo": false, "": false, "0": false, "2 g": false, "1.5g": false, "512m": true, "2G": true, "1073741824": true} {
+	for heap, good := range map[string]bool{"foo": false, "": false, "0": false, "2 g": false, "1.5g": false, "512m": true, "2G": true, "1073741824": true, "1": false, "999k": false, "1024k": true} {
 		s.Heap = heap
 		if err := s.Check(); good != (err == nil) || !good && !strings.Contains(err.Error(), "--heap \""+heap+"\": want ") {
 			t.Errorf("--heap %q: %v", heap, err)

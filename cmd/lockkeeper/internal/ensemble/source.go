@@ -108,7 +108,7 @@ func (s Source) parts() ([]store.Part, error) {
 		case errors.Is(err, fs.ErrNotExist) && filepath.Base(s.Dir) == versionName:
 			return nil, fmt.Errorf("%s: name the directory above it, which zoo.cfg calls dataDir", s.Dir)
 		case err != nil:
-			return nil, fmt.Errorf("%s is no data directory of a server: %w", filepath.Dir(dir), err)
+			return nil, fmt.Errorf("%s: no data directory of a server that can be read: %w", filepath.Dir(dir), err)
 		case !info.IsDir():
 			return nil, fmt.Errorf("%s is no directory", dir)
 		}

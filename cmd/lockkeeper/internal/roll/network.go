@@ -1,6 +1,7 @@
 package roll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,8 @@ func (n *Network) Glance(ctx context.Context, member string) (State, error) {
 // Look opens a session with the member, which is a transaction that a majority commits and the member applies, and
 // reads the configuration that the member has.
 func (n *Network) Look(ctx context.Context, member string) (State, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, fmt.Errorf("no answer within %v", lookTimeout))
+	limit := min(cmp.Or(n.Session.ConnectTimeout, lookTimeout), lookTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	session, err := client.Open(ctx, member, n.Session)
 	if err != nil {

@@ -77,7 +77,7 @@ type Step struct {
 // Plan looks at the members and returns the steps. The error says why they would not be begun.
 func Plan(ctx context.Context, w World, o Options) ([]Step, error) {
 	r := &roller{World: w, Options: o}
-	seen, err := r.await(ctx, firstLooks, nil)
+	seen, err := r.await(ctx, min(firstLooks, r.Timeout), nil)
 	return r.steps(seen), err
 }
 
@@ -142,7 +142,7 @@ type roller struct {
 }
 
 func (r *roller) run(ctx context.Context) error {
-	seen, err := r.await(ctx, firstLooks, nil)
+	seen, err := r.await(ctx, min(firstLooks, r.Timeout), nil)
 	steps := r.steps(seen)
 	for _, s := range steps {
 		r.left = append(r.left, s.Member)
@@ -155,7 +155,7 @@ func (r *roller) run(ctx context.Context) error {
 			if err := sleep(ctx, r.Pause); err != nil {
 				return err
 			}
-			if seen, err = r.await(ctx, firstLooks, nil); err != nil {
+			if seen, err = r.await(ctx, min(firstLooks, r.Timeout), nil); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@
 package gather
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type Network struct {
 	AdminPorts []string // one for all servers, or one for each in their order; none asks no admin port
 
 	Resolve func(ctx context.Context, host string) ([]string, error)
+
+	Timeout time.Duration // for each word of a server; 0 is wordTimeout, and more is no longer
 }
 
 // Place returns the network and the address of a server in a list.
@@ -83,7 +86,7 @@ func (n *Network) server(ctx context.Context, name, adminPort string) doctor.Ser
 	if network == "tcp" {
 		s.Address = address
 	}
-	asking, done := limited(ctx, wordTimeout)
+	asking, done := limited(ctx, n.timeout())
 	status, err := fourletter.Ask(asking, n.Dial, network, address)
 	done()
 	switch {
@@ -103,13 +106,15 @@ func (n *Network) server(ctx context.Context, name, adminPort string) doctor.Ser
 	return s
 }
 
+func (n *Network) timeout() time.Duration { return min(cmp.Or(n.Timeout, wordTimeout), wordTimeout) }
+
 func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 }
 
 // word returns the pairs of names and values that a word is answered with; nil if it is refused.
 func (n *Network) word(ctx context.Context, network, address, word, separator string) map[string]string {
-	ctx, done := limited(ctx, wordTimeout)
+	ctx, done := limited(ctx, n.timeout())
 	defer done()
 	text, err := fourletter.Word(ctx, n.Dial, network, address, word)
 	if err != nil {

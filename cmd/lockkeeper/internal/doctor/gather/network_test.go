@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/doctor"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/fourletter"
@@ -199,5 +200,19 @@ func TestAddresses(t *testing.T) {
 		[]doctor.Member{doctor.ParseMember("server.1", "b:1:2|unknown:1:2;c:2181")})
 	if len(found) != 3 || found["a"][0] != "ip of a" || found["b"] == nil || found["c"] == nil {
 		t.Errorf("found %v", found)
+	}
+}
+
+// A server that accepts and says nothing is given up when the user says so.
+func TestTheLookHasALimit(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	n := Network{Dial: (&net.Dialer{}).DialContext, Timeout: 50 * time.Millisecond}
+	if s := n.Servers(t.Context(), []string{l.Addr().String()})[0]; s.Err == nil || !strings.Contains(s.Err.Error(), "no answer within 50ms") {
+		t.Errorf("a silent server: %v", s.Err)
 	}
 }
