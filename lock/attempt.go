@@ -44,7 +44,7 @@ type attemptBase struct {
 	vouches bool   // it asks for heartbeats, from when the nodes are known
 
 	shownAt     clock.Instant   // when the last request was sent whose answer has shown our nodes
-	own         []*client.Watch // watches on our nodes, in their order; nil where none is set
+	watches     []*client.Watch // watches on our nodes, in their order; nil where none is set
 	revoked     []string        // those of our nodes whose data asks us to give up
 	waited      bool            // we have waited in a queue: those behind us may have seen others ahead of us
 	delayMarker string          // path of our delay marker, once it may have been made
@@ -58,7 +58,7 @@ func newAttemptBase(b *lockBase) attemptBase {
 
 // noteJoined notes that our nodes are known now. It asks for heartbeats until the attempt has ended.
 func (a *attemptBase) noteJoined() {
-	a.own = make([]*client.Watch, len(a.nodes))
+	a.watches = make([]*client.Watch, len(a.nodes))
 	if !a.vouches {
 		bridge.Of(a.base.s).Vouch(int(a.base.opt.Vouch), 1)
 		a.vouches = true
@@ -388,11 +388,11 @@ func (a *attempt) forget() { a.ownNodes = ownNodes{id: a.id, unknown: a.count > 
 
 // checkOwn returns what a change of our own nodes means: nil if one was only written to, which is then to be watched again.
 func (a *attemptBase) checkOwn() error {
-	for i, w := range a.own {
+	for i, w := range a.watches {
 		if w == nil || !w.Fired() {
 			continue
 		}
-		a.own[i] = nil
+		a.watches[i] = nil
 		switch ev, _, err := w.Event(); {
 		case err != nil:
 			return err
@@ -407,5 +407,5 @@ func (a *attemptBase) checkOwn() error {
 // so they must have been seen within the time for which a hold is believed without an answer. With watches it does not matter when:
 // the event of a deletion comes before the answer that the session's lease rests on.
 func (a *attemptBase) needsListing(now clock.Instant) bool {
-	return slices.Contains(a.own, nil) && now.Sub(a.shownAt) >= lease.Term(a.base.s.Timeout())
+	return slices.Contains(a.watches, nil) && now.Sub(a.shownAt) >= lease.Term(a.base.s.Timeout())
 }

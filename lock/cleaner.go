@@ -139,7 +139,7 @@ func (f *fairLock) clean(ctx context.Context, d *ownNodes) error {
 func deleteAll(p *client.Pipeline, nodes []string) (answers func(context.Context) (left []string, failed error)) {
 	deletes := make([]*client.Pending[struct{}], len(nodes))
 	for i, node := range nodes {
-		deletes[i] = p.Delete(node, -1)
+		deletes[i] = p.Delete(node, zk.AnyVersion)
 	}
 	return func(ctx context.Context) (left []string, failed error) {
 		for i, deleted := range deletes {

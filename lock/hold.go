@@ -243,10 +243,10 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 		if granted := g.lock.opt.Hooks.Granted; granted != nil {
 			granted(ctx, g.lock.path, holds[i])
 		}
-		g.putUnderGuard(a.own[i])
+		g.putUnderGuard(a.watches[i])
 	}
 	returned = true
-	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
+	a.nodes, a.watches, a.delayMarker = nil, nil, "" // the holds' now
 	return holds, nil
 }
 

@@ -51,7 +51,7 @@ func (a *attempt) passDelay(ctx context.Context) error {
 // makeDelayMarker deletes orphans whose delay is over, and makes the delay marker of an attempt to write, while its claim is there.
 // An orphan that the server does not let us delete is disregarded.
 func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
-	ops := []client.Op{client.OpCheck(a.nodes[0], -1)}
+	ops := []client.Op{client.OpCheck(a.nodes[0], zk.AnyVersion)}
 	switch {
 	case a.lock.rules.Kind != queue.Shared:
 		a.delayMarker = zk.Join(a.lock.dir, a.id.DelayMarker())
@@ -90,7 +90,7 @@ func (a *attempt) removeDelayMarker() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), overtime)
 	defer cancel()
-	if err := a.s.Delete(ctx, a.delayMarker, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err := a.s.Delete(ctx, a.delayMarker, zk.AnyVersion); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		a.nodes = append([]string{a.delayMarker}, a.nodes...)
 	}
 }
@@ -129,7 +129,7 @@ func (a *attempt) waitOutOrphans(ctx context.Context, orphans []string, conn uin
 	a.lock.tellWaiting(ctx, Place{Node: a.nodes[0], Delay: left})
 	delay, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	_, err = a.sleep(delay, conn, append(watches, a.own...))
+	_, err = a.sleep(delay, conn, append(watches, a.watches...))
 	if err != nil && (ctx.Err() != nil || delay.Err() == nil) {
 		return false, err
 	}

@@ -190,10 +190,10 @@ func (g *grant) announces() bool {
 func (g *grant) delete(ctx context.Context, node string, announced bool) error {
 	p := g.s.Pipeline()
 	if g.delayMarker != "" {
-		p.Delete(g.delayMarker, -1)
+		p.Delete(g.delayMarker, zk.AnyVersion)
 	}
 	if !announced {
-		deleted := p.Delete(node, -1)
+		deleted := p.Delete(node, zk.AnyVersion)
 		p.Send(ctx)
 		_, err := deleted.Wait(ctx)
 		return err
@@ -201,8 +201,8 @@ func (g *grant) delete(ctx context.Context, node string, announced bool) error {
 	marker := zk.Join(g.lock.dir, g.id.ReleaseMarker())
 	deleted := p.Multi(
 		client.OpCreate(marker, nil, zk.Ephemeral, g.lock.opt.ACL),
-		client.OpDelete(marker, -1),
-		client.OpDelete(node, -1))
+		client.OpDelete(marker, zk.AnyVersion),
+		client.OpDelete(node, zk.AnyVersion))
 	p.Send(ctx)
 	_, err := deleted.Wait(ctx)
 	return err

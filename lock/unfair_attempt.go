@@ -114,7 +114,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 			a.nodes, a.token, a.unknown = []string{a.u.dir}, node.Stat.Czxid, false
 			a.noteJoined()
 			if !queue.Revoked(node.Data) { // otherwise the guard is to look for itself, and to write the owner again
-				a.own[0], a.watch = watch, nil
+				a.watches[0], a.watch = watch, nil
 			}
 			return nil, nil
 		}
@@ -131,8 +131,8 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 
 // forget notes that the node, if we have made one, is gone.
 func (a *unfairAttempt) forget() {
-	for _, w := range a.own {
+	for _, w := range a.watches {
 		w.Cancel() // on another contender's, perhaps
 	}
-	a.ownNodes, a.own = ownNodes{id: a.id}, nil
+	a.ownNodes, a.watches = ownNodes{id: a.id}, nil
 }

@@ -70,7 +70,7 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 		return false, err
 	}
 	v.queue, v.waits = queue.Queue{}, nil
-	watches := append(slices.Clone(a.own), a.knownPermits.watch)
+	watches := append(slices.Clone(a.watches), a.knownPermits.watch)
 	for _, w := range watched {
 		watches = append(watches, w.node)
 	}
@@ -78,7 +78,7 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 	switch {
 	case err != nil || !fired:
 		return false, err
-	case slices.ContainsFunc(a.own, (*client.Watch).Fired):
+	case slices.ContainsFunc(a.watches, (*client.Watch).Fired):
 		return false, a.checkOwn()
 	}
 	for _, w := range watched {
@@ -150,12 +150,12 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*claimWatch, error) {
 }
 
 // watchOwn adds the requests that watch our nodes, as far as they are not watched. The function that it returns waits for the
-// answers, and returns the last error of a watch that could not be set, which is nil again in a.own.
+// answers, and returns the last error of a watch that could not be set, which is nil again in a.watches.
 func (a *attempt) watchOwn(p *client.Pipeline) (answers func(context.Context) error) {
-	reads := make([]*client.Pending[client.Node], len(a.own))
-	for i, w := range a.own {
+	reads := make([]*client.Pending[client.Node], len(a.watches))
+	for i, w := range a.watches {
 		if w == nil {
-			reads[i], a.own[i] = p.WatchGet(a.nodes[i])
+			reads[i], a.watches[i] = p.WatchGet(a.nodes[i])
 		}
 	}
 	return func(ctx context.Context) (missed error) {
@@ -165,7 +165,7 @@ func (a *attempt) watchOwn(p *client.Pipeline) (answers func(context.Context) er
 			}
 			node, err := read.Wait(ctx)
 			if err != nil {
-				a.own[i], missed = nil, err
+				a.watches[i], missed = nil, err
 			} else if queue.Revoked(node.Data) {
 				a.revoked = append(a.revoked, a.nodes[i])
 			}
@@ -268,7 +268,7 @@ func (a *attempt) checkClaim(listedOn uint64, w *claimWatch) (ours bool, err err
 		return false, err
 	}
 	unsure := func(own *client.Watch) bool { return bridge.Conn(own) != conn || own.Fired() }
-	if ev.Type != zk.NodeDeleted || conn != listedOn || slices.ContainsFunc(a.own, unsure) {
+	if ev.Type != zk.NodeDeleted || conn != listedOn || slices.ContainsFunc(a.watches, unsure) {
 		return false, nil
 	}
 	if !w.frees && !w.releaseMarkerFired(conn) {

@@ -16,7 +16,7 @@ import (
 //	lock-0000000042                                        a create without protection
 //	_c_….-__READ__0000000042, _c_…-__WRIT__0000000042      Curator's read/write lock, and ours
 //	0123456789abcdef0123456789abcdef__rlock__0000000042    kazoo's read lock
-//	_c_…-lease-0000000042                                  Curator's semaphore, and ours
+//	_c_…-lease-0000000042                                  Curator's semaphore, and ours: Curator's word for a permit
 //	_c_…-latch-0000000042                                  Curator's leader latch, and our election
 //
 // All other children of the directory are ignored: one foreign child must not stop a lock.

@@ -51,8 +51,8 @@ var Mutations = []Mutation{
 		{File: "lock/cleaner.go", Old: "	attemptIDs.add(d.id)\n", New: "	return\n"},
 	}},
 	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Short: true, Patches: []Patch{
-		{File: "lock/wait.go", Old: "watches := append(slices.Clone(a.own), a.knownPermits.watch)", New: "watches := []*client.Watch{a.knownPermits.watch}"},
-		{File: "lock/wait.go", Old: "	case slices.ContainsFunc(a.own, (*client.Watch).Fired):\n		return false, a.checkOwn()\n", New: ""},
+		{File: "lock/wait.go", Old: "watches := append(slices.Clone(a.watches), a.knownPermits.watch)", New: "watches := []*client.Watch{a.knownPermits.watch}"},
+		{File: "lock/wait.go", Old: "	case slices.ContainsFunc(a.watches, (*client.Watch).Fired):\n		return false, a.checkOwn()\n", New: ""},
 	}},
 	{Name: "a session that is answered with another one goes on as that", Entry: "F20", Within: 1000, Short: true, Patches: []Patch{
 		{File: "client/connect.go", Old: "	case s.ID() != 0 && resp.SessionID != s.ID():\n", New: "	case s.ID() < 0 && s.ID() > 0:\n"},
