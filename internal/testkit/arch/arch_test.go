@@ -299,6 +299,45 @@ func changes(s ast.Stmt) bool {
 	return false
 }
 
+// A call of a recipe that ends with its context returns ending.Of, in which errors.Is finds the context's error and no server's answer to
+// another request, as the cause alone may be one. A method called Cause returns that.
+func TestEndsOfContextsAreNoAnswers(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || !under(f.pkg, "lock", "election", "barrier", "cache", "config", "counter", "discovery", "group", "partition", "internal/presence") {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Name.Name == "Cause" {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				returned, ok := n.(*ast.ReturnStmt)
+				if !ok {
+					return true
+				}
+				for _, e := range returned.Results {
+					if call, ok := e.(*ast.CallExpr); ok && isCause(call) {
+						t.Errorf("%s: a cause is returned as it is (want ending.Of): %s", f.path, f.fset.Position(n.Pos()))
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// isCause reports whether a call is context.Cause(ctx), of a parameter or the like; that of a field is what a hold or a term ends with.
+func isCause(call *ast.CallExpr) bool {
+	fun, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || fun.Sel.Name != "Cause" || len(call.Args) != 1 {
+		return false
+	}
+	pkg, ok := fun.X.(*ast.Ident)
+	_, variable := call.Args[0].(*ast.Ident)
+	return ok && pkg.Name == "context" && variable
+}
+
 // docs/ARCHITECTURE.md names each package.
 func TestEveryPackageIsNamed(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/ARCHITECTURE.md")
