@@ -291,7 +291,11 @@ func (f *growFlags) show(cmd *cobra.Command, reports []ensemble.Report) error {
 		if r.Problem != "" {
 			state = printable.Text(r.Problem)
 		}
-		rows = append(rows, []string{strconv.Itoa(r.ID), r.Address, printable.Text(r.Mode), printable.Text(r.Zxid), strconv.Itoa(r.Znodes), strconv.Itoa(r.Ephemerals), state})
+		znodes, ephemerals := strconv.Itoa(r.Znodes), strconv.Itoa(r.Ephemerals)
+		if r.Mode == "" { // it has not answered
+			znodes, ephemerals = "", ""
+		}
+		rows = append(rows, []string{strconv.Itoa(r.ID), r.Address, printable.Text(r.Mode), printable.Text(r.Zxid), znodes, ephemerals, state})
 	}
 	return printTable(cmd.OutOrStdout(), rows)
 }
