@@ -318,7 +318,7 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	case <-changed:
 		return nil
 	case <-ctx.Done():
-		return ending.Of(ctx)
+		return context.Cause(ctx) // zk.ErrClosed, which is the cause in the state
 	}
 }
 

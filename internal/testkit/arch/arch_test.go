@@ -303,7 +303,7 @@ func changes(s ast.Stmt) bool {
 // another request, as the cause alone may be one. A method called Cause returns that.
 func TestEndsOfContextsAreNoAnswers(t *testing.T) {
 	for _, f := range sources(t) {
-		if f.test || !under(f.pkg, "lock", "election", "barrier", "cache", "config", "counter", "discovery", "group", "partition", "internal/presence") {
+		if f.test || !under(f.pkg, "lock", "election", "barrier", "cache", "config", "counter", "discovery", "group", "partition") {
 			continue
 		}
 		for _, d := range f.syntax.Decls {
