@@ -20,8 +20,8 @@ import (
 // Taking them takes as many round trips as taking each by itself, and giving them back takes one.
 type All struct{ members []member }
 
-// NewAll returns an All of the given locks. They may be of different sessions, but no two may have the same path: that is ErrDuplicate,
-// also if they are of different kinds or sessions. Several permits of a semaphore are one member; see Semaphore.Permits.
+// NewAll returns an All of the given locks. They may be of different sessions, but no two may have the same path on the servers: that is
+// ErrDuplicate, also if they are of different kinds or sessions. Several permits of a semaphore are one member; see Semaphore.Permits.
 func NewAll(members ...Member) (*All, error) {
 	if len(members) == 0 {
 		return nil, errors.New("lock: no locks to be held together")

@@ -137,7 +137,7 @@ func (f *backupFlags) source(args []string, given func(string) bool) (backup.Sou
 		case filepath.Base(dir) == "version-2":
 			return fail("%s: name the directory above it", dir)
 		case dir != "" && strings.HasPrefix(f.to+"/", dir+"/"):
-			return fail("--to %s: lies within %s, and a server would take the backups for its data", f.to, dir)
+			return fail("--to %s: lies within %s, which is backed up: name a directory elsewhere", f.to, dir)
 		}
 	}
 	return d, nil

@@ -66,6 +66,10 @@ func TestEnsembleInitRefusesValues(t *testing.T) {
 	h.run("ensemble", "init", "--heap", "1").want(64, "--heap \"1\"", "at least a megabyte")
 	h.run("ensemble", "init", "--members", "-1").want(64, "--members -1: want at least 1")
 	h.run("ensemble", "init", "--format", "kubernetes", "--name", "Foo_").want(64, "--name \"Foo_\": Kubernetes wants")
+	h.run("ensemble", "init", "--format", "kubernetes", "--name", "1zk").want(64, "--name \"1zk\": Kubernetes wants")
+	h.run("ensemble", "init", "--format", "kubernetes", "--namespace", strings.Repeat("n", 64)).want(64, "63 at most")
+	h.run("ensemble", "init", "--format", "kubernetes", "--namespace", strings.Repeat("n", 63), "--out", "long").want(0)
+	h.run("ensemble", "grow", "--from", "").want(64, "--from: is empty")
 	h.run("ensemble", "init", "--out", "").want(64, "--out: is empty")
 	if _, err := os.Stat(h.dir + "/ensemble"); err == nil {
 		t.Error("something was written")

@@ -114,8 +114,6 @@ func (f *growFlags) run(ctx context.Context, cmd *cobra.Command, hosts, formats 
 // check refuses what does not go together.
 func (f *growFlags) check(given func(string) bool, hosts []string) error {
 	switch {
-	case f.source.Dir == "" && given("from"):
-		return errors.New("--from is empty")
 	case f.source.Dir == "" && !f.start && !f.verify:
 		return errors.New("--from DIR: name the data directory of the single server (or --verify, for an ensemble that has its data)")
 	case f.start && f.verify:

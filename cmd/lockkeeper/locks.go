@@ -404,14 +404,14 @@ func (v view) awaitServer(ctx context.Context, s *client.Session) error {
 		switch {
 		case st.Phase == client.Connected || st.Phase.Final():
 			if told && v.screen == nil {
-				fmt.Fprintln(v.notes, "lockkeeper: there is a server again")
+				fmt.Fprintln(v.notes, "lockkeeper: "+serverAgain)
 			}
 			return context.Cause(ctx)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case st.Phase == client.Disconnected && !told:
 			told = true
-			fmt.Fprintf(v.notes, "lockkeeper: no server since %s: %v\n", st.Since.Format(time.TimeOnly), st.Cause)
+			fmt.Fprintln(v.notes, "lockkeeper: "+noServer(st))
 		}
 		select {
 		case <-changed:

@@ -166,9 +166,6 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 			if asJSON && command != "" {
 				return exit.Errorf(exit.Usage, "config watch: --json and --exec: nothing is printed while a command runs instead")
 			}
-			if command == "" && cmd.Flags().Changed("exec") {
-				return exit.Errorf(exit.Usage, "config watch: --exec: is empty")
-			}
 			if command == "" {
 				endWithReader(cmd.OutOrStdout())
 			}

@@ -21,7 +21,7 @@ const suggestionsMax = 2
 // dashedNumber matches what is said of an argument such as -5.
 var dashedNumber = regexp.MustCompile(`^unknown shorthand flag: '\d' in -`)
 
-// maybeEmpty are the flags whose value may be empty.
+// maybeEmpty are the flags whose value may be empty: what others read (run --label, join --data), and the members that roll has done.
 var maybeEmpty = []string{"label", "data", "skip"}
 
 // refuseEmptyValues refuses flags with an empty value, as where a script has not set its variable: the command would do as if the flag

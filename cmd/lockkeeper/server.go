@@ -47,13 +47,10 @@ func (f *serverFlags) wrongConfig() int {
 	return exit.Config
 }
 
-// check refuses what does not go together, and what is empty, as where a variable is not set. given
-// reports whether a flag has been given.
+// check refuses what does not go together, and an empty --data. given reports whether a flag has been given.
 func (f *serverFlags) check(given func(flag string) bool) error {
-	for flag, value := range map[string]string{"config": f.config, "data": f.data, "listen": f.listen} {
-		if given(flag) && value == "" {
-			return exit.Errorf(exit.Usage, "server: --%s: is empty", flag)
-		}
+	if given("data") && f.data == "" {
+		return exit.Errorf(exit.Usage, "server: --data: is empty")
 	}
 	if !f.local {
 		if given("idle") {

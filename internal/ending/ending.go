@@ -43,7 +43,7 @@ func Ended(cause error) context.Context {
 }
 
 // CutOff returns err, by which something has ended, together with the reason why there was no connection meanwhile. It
-// returns err as it is if that has such a reason already, as the loss of a hold may.
+// returns err as it is if that has such a reason already, as the loss of a hold may, or why itself.
 func CutOff(err, why error) error {
 	if explained(err) || errors.Is(err, why) {
 		return err

@@ -85,3 +85,13 @@ func TestCutOffIsSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// An error that wraps the reason says it once.
+func TestCutOffBySomethingThatSaysWhy(t *testing.T) {
+	why := errors.New("refused")
+	for _, err := range []error{fmt.Errorf("no server for 2s: %w", why), endedWith(t, fmt.Errorf("no server for 2s: %w", why))} {
+		if got := ending.CutOff(err, why); got.Error() != "no server for 2s: refused" {
+			t.Errorf("CutOff: %v", got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -31,10 +32,8 @@ func TestF47_BreakTakesNoOther(t *testing.T) {
 			if err := a.EnsurePath(ctx, "/l", nil); err != nil {
 				t.Fatal(err)
 			}
-			return must[string](t)(func() (string, error) {
-				made, err := a.Create(ctx, "/l/lock-", nil, zk.EphemeralSequential, nil)
-				return made.Path, err
-			}())
+			made := must[client.Created](t)(a.Create(ctx, "/l/lock-", nil, zk.EphemeralSequential, nil))
+			return made.Path
 		}
 		first := join()
 		seen := must[[]inspect.Contender](t)(inspect.Contenders(ctx, b, "/l"))

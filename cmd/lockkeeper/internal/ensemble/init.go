@@ -48,8 +48,11 @@ func (s *Spec) together() bool { return s.Format == FormatLocal }
 // heap is what Java takes behind -Xmx: a megabyte at least, or it does not start.
 var heap = regexp.MustCompile(`^[1-9]([0-9]*[mMgGtT]|[0-9]{3,}[kK]|[0-9]{6,})$`)
 
-// label is what Kubernetes takes for the name of a StatefulSet or a namespace.
-var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$`)
+// What Kubernetes takes for the name of a StatefulSet, whose services are named after it, and for that of a namespace.
+var (
+	setName   = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$`)
+	namespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+)
 
 // Check refuses what cannot work.
 func (s *Spec) Check() error {
@@ -67,10 +70,12 @@ func (s *Spec) Check() error {
 	if s.Image == "" || strings.ContainsAny(s.Image, " \t\n\"'{}#$") {
 		return fmt.Errorf("--image %q: is empty, or has blanks or quotes", s.Image)
 	}
-	for name, text := range map[string]string{"--name": s.Name, "--namespace": s.Namespace} {
-		if s.Format == FormatKubernetes && !label.MatchString(text) {
-			return fmt.Errorf("%s %q: Kubernetes wants small letters, digits and dashes, 52 at most, with no dash first or last", name, text)
-		}
+	switch {
+	case s.Format != FormatKubernetes:
+	case !setName.MatchString(s.Name):
+		return fmt.Errorf("--name %q: Kubernetes wants small letters, digits and dashes, 52 at most, a letter first and no dash last", s.Name)
+	case !namespace.MatchString(s.Namespace):
+		return fmt.Errorf("--namespace %q: Kubernetes wants small letters, digits and dashes, 63 at most, with no dash first or last", s.Namespace)
 	}
 	unfit := func(c rune) bool { return c < ' ' || c > '~' || c == '\\' }
 	if s.together() && (strings.ContainsFunc(s.Out, unfit) || strings.TrimSpace(s.Out) != s.Out) {
