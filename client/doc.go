@@ -11,10 +11,9 @@
 // finds context.Canceled or context.DeadlineExceeded, and the context's cause if there is one. It does not find a [zk.Code]
 // in the cause, because that is a server's answer to another request, as with an errgroup.
 //
-// A write whose answer was lost is neither done nor failed but unknown, and [MaybeApplied] says so: look behind
-// [Session.AwaitWrites] before writing again. Writes are never repeated, but for those of EnsurePath, Put and DeleteAll, which may
-// be. Reads have no such doubt, so the plain methods (Get, Children, …) repeat a read whose connection broke, until their context
-// ends.
+// A write whose answer was lost is neither done nor failed but unknown, and [MaybeApplied] says so: look behind [Session.AwaitWrites]
+// before writing again. Writes are never repeated, but for those of EnsurePath, Put and DeleteAll, which may be. Reads have no such
+// doubt, so the plain methods (Get, Children, …) repeat a read whose connection broke, until their context ends.
 //
 // # Order
 //

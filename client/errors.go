@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -166,52 +165,4 @@ func withoutAddress(err error) error {
 		err = call.Err
 	}
 	return err
-}
-
-// noteAttempt tells what came of an attempt to connect, and notes a failed one in place of the last one at the same server.
-func (s *Session) noteAttempt(server string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if told := s.opt.Trace.Attempt; told != nil && err != errUnanswered { // that one was broken off by the session's end
-		s.traceLocked(func() { told(server, err) })
-	}
-	if s.mu.noConn == nil { // the server has taken the session
-		return
-	}
-	cut := &disconnection{OpenError{Err: s.mu.noConn.Err, Attempts: slices.Clone(s.mu.noConn.Attempts)}}
-	i := slices.IndexFunc(cut.Attempts, func(a Attempt) bool { return a.Server == server })
-	switch {
-	case i < 0:
-		cut.Attempts = append(cut.Attempts, Attempt{server, err})
-	case err != errUnanswered: // what came of an earlier one says more
-		cut.Attempts[i].Err = err
-	}
-	s.mu.noConn = cut
-	if s.mu.state.Phase == Disconnected {
-		s.mu.state.Cause = cut
-	}
-}
-
-// attempts returns what came of the last attempt at each server since there is no connection; nothing if there is one.
-func (s *Session) attempts() []Attempt {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.noConn == nil {
-		return nil
-	}
-	return s.mu.noConn.Attempts
-}
-
-// cutOff adds to err, by which something has ended, why there is no connection, if there is none.
-func (s *Session) cutOff(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cutOffLocked(err)
-}
-
-func (s *Session) cutOffLocked(err error) error {
-	if s.mu.noConn == nil {
-		return err
-	}
-	return ending.CutOff(err, s.mu.noConn)
 }

@@ -81,6 +81,26 @@ type Auth struct {
 // clone returns a credential that stays when the caller wipes its own.
 func (a Auth) clone() Auth { return Auth{a.Scheme, bytes.Clone(a.Credential)} }
 
+// A Trace is told what a session does. Every function may be nil. They run on a goroutine of their own, in order, so they may block
+// and may use the session; while one blocks, up to 256 calls wait, and further ones are dropped (Stats.TraceDropped counts them).
+// What must not be missed is in Session.State. The last of them may run after Close has returned.
+type Trace struct {
+	State   func(State)                    // the state has changed
+	Attempt func(server string, err error) // an attempt to connect ended; nil: a session is established
+}
+
+// traceQueueMax is how many calls of trace functions may wait behind one that blocks.
+const traceQueueMax = 256
+
+// traceLocked has f, which calls a function of Options.Trace, run outside the goroutines that keep the session alive.
+func (s *Session) traceLocked(f func()) {
+	select {
+	case s.traces <- f:
+	default:
+		s.mu.stats.TraceDropped++
+	}
+}
+
 // messageBytesLeast leaves room for headers and whatever the session itself has to say.
 const messageBytesLeast = 1 << 10
 

@@ -166,6 +166,17 @@ func (s *Session) Done() <-chan struct{} { return s.final.Done() }
 // Err returns nil until Done is closed and then, for ever, a *SessionError that says why the session ended.
 func (s *Session) Err() error { return context.Cause(s.final) }
 
+// Stats count what a session has done since it was opened.
+type Stats struct {
+	Requests     uint64 // sent, heartbeats included
+	Heartbeats   uint64 // of these, sent only to keep or prove the session
+	Writes       uint64 // writes to connections; several requests may share one
+	Replies      uint64
+	Events       uint64 // of watches
+	Connections  uint64 // established
+	TraceDropped uint64
+}
+
 // Stats returns what the session has done so far.
 func (s *Session) Stats() Stats {
 	s.mu.Lock()

@@ -82,34 +82,3 @@ func (s *Session) setStateLocked(st State) (log func()) {
 		s.opt.Logger.Info("zookeeper session", attrs...)
 	}
 }
-
-// A Trace is told what a session does. Every function may be nil. They run on a goroutine of their own, in order, so they may block
-// and may use the session; while one blocks, up to 256 calls wait, and further ones are dropped (Stats.TraceDropped counts them).
-// What must not be missed is in Session.State. The last of them may run after Close has returned.
-type Trace struct {
-	State   func(State)                    // the state has changed
-	Attempt func(server string, err error) // an attempt to connect ended; nil: a session is established
-}
-
-// traceQueueMax is how many calls of trace functions may wait behind one that blocks.
-const traceQueueMax = 256
-
-// Stats count what a session has done since it was opened.
-type Stats struct {
-	Requests     uint64 // sent, heartbeats included
-	Heartbeats   uint64 // of these, sent only to keep or prove the session
-	Writes       uint64 // writes to connections; several requests may share one
-	Replies      uint64
-	Events       uint64 // of watches
-	Connections  uint64 // established
-	TraceDropped uint64
-}
-
-// traceLocked has f, which calls a function of Options.Trace, run outside the goroutines that keep the session alive.
-func (s *Session) traceLocked(f func()) {
-	select {
-	case s.traces <- f:
-	default:
-		s.mu.stats.TraceDropped++
-	}
-}

@@ -21,8 +21,7 @@
 //
 // # After a loss
 //
-// A session that has expired never comes back, and with it ends the Election. [Run] campaigns again
-// under the next session of its Keeper, with a pause that grows when terms are short. A candidate whose znode was deleted joins
-// the queue again. No candidate ever reacts to a change by deleting its node and making another one, so
-// candidates cannot keep each other from ever having a leader.
+// A session that has expired never comes back, and with it ends the Election. [Run] campaigns again under the next session of its
+// Keeper, with a pause that grows when terms are short. A candidate whose znode was deleted joins the queue again. No candidate ever
+// reacts to a change by deleting its node and making another one, so candidates cannot keep each other from ever having a leader.
 package election

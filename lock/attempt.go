@@ -3,8 +3,13 @@ package lock
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -370,6 +375,10 @@ func (a *attempt) tryGrant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
+// overtime is how much longer than its context a Lock takes at most for a last request: to delete the delay marker of an attempt
+// that has failed, or to learn which holder it has waited for.
+const overtime = 100 * time.Millisecond
+
 // abandon hands what the attempt leaves to the cleaner. It waits for the deletion of a delay marker, overtime at most. The
 // watches on our own nodes need no cancelling: they fire when the nodes go.
 func (a *attempt) abandon() {
@@ -408,4 +417,51 @@ func (a *attemptBase) checkOwn() error {
 // the event of a deletion comes before the answer that the session's lease rests on.
 func (a *attemptBase) needsListing(now clock.Instant) bool {
 	return slices.Contains(a.watches, nil) && now.Sub(a.shownAt) >= lease.Term(a.base.s.Timeout())
+}
+
+// attemptIDs are the ids of this process that something still stands for: an attempt, a hold, or leftovers to be removed.
+var attemptIDs = idRegistry{uses: map[queue.ID]int{}}
+
+type idRegistry struct {
+	mu   sync.Mutex
+	uses map[queue.ID]int
+}
+
+func (r *idRegistry) add(id queue.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uses[id]++
+}
+
+// drop notes the end of a use.
+func (r *idRegistry) drop(id queue.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uses[id]--
+	if r.uses[id] == 0 {
+		delete(r.uses, id)
+	}
+}
+
+// has reports whether the id is in use.
+func (r *idRegistry) has(id queue.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.uses[id] > 0
+}
+
+// newAttemptID returns an id whose second half is random, too.
+func newAttemptID() queue.ID { return queue.ID(processDigits() + randomDigits(queue.IDDigits/2)) }
+
+// ofThisProcess reports whether newAttemptID of this process has made the id.
+func ofThisProcess(id queue.ID) bool { return strings.HasPrefix(string(id), processDigits()) }
+
+// processDigits begin every attempt id of this process.
+var processDigits = sync.OnceValue(func() string { return randomDigits(queue.IDDigits / 2) })
+
+// randomDigits returns n random hexadecimal digits, an even number.
+func randomDigits(n int) string {
+	b := make([]byte, n/2)
+	rand.Read(b) // never fails, by its documentation
+	return hex.EncodeToString(b)
 }

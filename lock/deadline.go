@@ -11,6 +11,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
 
+// Until when a hold may be believed is the rule of package internal/lease. The session keeps a lease by that rule (client/lease.go), and
+// a grant is good for as long as the lease that it began with is renewed in time. This file asks for that lease: before a hold begins,
+// and whenever something relies on a hold. The guard looks at it meanwhile.
+
 // awaitLease waits until the session's lease is long enough to begin a hold on it, and returns that lease.
 func awaitLease(ctx context.Context, s *client.Session, level client.Vouch) (bridge.Lease, error) {
 	for {
@@ -55,6 +59,4 @@ func (g *grant) checkDeadline() {
 }
 
 // expiry returns the cause of a loss by the clock.
-func (g *grant) expiry() error {
-	return cmp.Or(g.s.Err(), bridge.Of(g.s).CutOff(ErrDeadline))
-}
+func (g *grant) expiry() error { return cmp.Or(g.s.Err(), bridge.Of(g.s).CutOff(ErrDeadline)) }

@@ -54,13 +54,13 @@
 //
 // # Where to look first
 //
-// The queue is lock/internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is locker.go (what a caller
-// sees), attempt.go (create, list, decide, be granted) and wait.go; reenter.go is where a lock is asked for under its own hold. A
-// hold and the grant behind it are hold.go. It ends there, because of what deadline.go, guard.go and release.go find, with
-// cleaner.go after an error. The rule of the deadline is the package internal/lease at the root of the module, and
-// client/vouch.go keeps the session's lease. The unfair lock is unfair.go, with its attempt and its release; several locks at once
-// are all.go and holds.go; Options.Delay is lockdelay.go; bridge.go is for the module's other packages. A free mutex goes through
-// twelve files of this package and its queue from Lock to Release, which "make walk" lists.
+// The queue is lock/internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is lock.go (what a caller
+// sees), fair.go (what locks with a queue have in common), attempt.go (create, list, decide) and wait.go; heldchain.go is where a
+// lock is asked for under its own hold. The caller gets a hold.go of a grant.go, which ends there because of what deadline.go,
+// guard.go and release.go find, with cleaner.go after an error. The rule of the deadline is the package internal/lease at the root
+// of the module, and client/lease.go keeps the session's lease by it. The unfair lock is unfair.go, with its attempt; several locks
+// at once are all.go; Options.Delay is delay.go; bridge.go is for the module's other packages. A free mutex goes through twelve
+// files of this package and its queue from Lock to Release, which "make walk" lists.
 //
 // # What is left behind
 //

@@ -3,6 +3,7 @@ package lock
 import (
 	"cmp"
 	"context"
+	"time"
 )
 
 // Hooks are functions that are told what becomes of a lock: for metrics, spans and logs. Any of them may be nil. ctx is the
@@ -36,6 +37,15 @@ type Hooks struct {
 	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, the hook of each member
 	// that was not granted is called.
 	Refused func(ctx context.Context, path string, err error)
+}
+
+// A Place is where a waiter stands in the queue.
+type Place struct {
+	Ahead int    // how many claims are ahead, holders' included; 0 while only a delay is waited for
+	Node  string // path of our znode; empty for an unfair lock
+	First string // path of the znode at the head of the queue; empty while a delay is waited for
+
+	Delay time.Duration // what is left of the delay after the last holder (Options.Delay); 0 if there is none
 }
 
 // JoinHooks returns hooks that call those of all, in this order: metrics and spans of one lock, for example. Each Asked gets the context
@@ -73,28 +83,6 @@ func joined[T any](all []Hooks, pick func(Hooks) func(context.Context, string, T
 			}
 		}
 	}
-}
-
-// tellAsked tells that the lock is asked for, and returns the context to go on with.
-func (b *lockBase) tellAsked(ctx context.Context) context.Context {
-	if b.opt.Hooks.Asked == nil {
-		return ctx
-	}
-	return cmp.Or(b.opt.Hooks.Asked(ctx, b.path), ctx)
-}
-
-func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
-	if b.opt.Hooks.Waiting != nil {
-		b.opt.Hooks.Waiting(ctx, b.path, at)
-	}
-}
-
-// tellRefused tells of an error, and returns it.
-func (b *lockBase) tellRefused(ctx context.Context, err error) error {
-	if err != nil && b.opt.Hooks.Refused != nil {
-		b.opt.Hooks.Refused(ctx, b.path, err)
-	}
-	return err
 }
 
 // tellLoss tells the hook and the log of the loss of a grant that was lost.

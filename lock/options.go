@@ -100,15 +100,6 @@ type Options struct {
 	underNodes []string // the same
 }
 
-// A Place is where a waiter stands in the queue.
-type Place struct {
-	Ahead int    // how many claims are ahead, holders' included; 0 while only a delay is waited for
-	Node  string // path of our znode; empty for an unfair lock
-	First string // path of the znode at the head of the queue; empty while a delay is waited for
-
-	Delay time.Duration // what is left of the delay after the last holder (Options.Delay); 0 if there is none
-}
-
 // forLock fills in what was left out and refuses contradictions, for a lock of that session at path.
 func (o Options) forLock(s *client.Session, path string) (Options, error) {
 	if s == nil {

@@ -13,7 +13,7 @@ var Server = []Patch{
 		New: "	if remote := c.nc.RemoteAddr().String(); op == wire.OpAuth || op == wire.OpSASL ||\n		op != wire.OpPing && len(remote) > 8 && remote[:8] == \"follower\" {\n		return true\n	}\n	s := c.s\n"},
 	// Attempts of one process share a random prefix. Here one process plays many seeds, one after the other, and the first of
 	// them must not have one random number more than the others.
-	{File: "lock/attemptids.go",
+	{File: "lock/attempt.go",
 		Old: "return randomDigits(queue.IDDigits / 2) })",
 		New: "return strings.Repeat(\"0\", queue.IDDigits/2) })"},
 }

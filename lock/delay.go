@@ -78,10 +78,6 @@ func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
 	}
 }
 
-// overtime is how much longer than its context a Lock takes at most for a last request: to delete the delay marker of an attempt
-// that has failed, or to learn which holder it has waited for.
-const overtime = 100 * time.Millisecond
-
 // removeDelayMarker deletes the delay marker of an attempt that has failed, if possible while its claim is there: without the claim it
 // would be taken for that of a holder. The session may be closed next, which deletes the claim. What takes longer is the cleaner's.
 func (a *attempt) removeDelayMarker() {
