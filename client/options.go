@@ -129,16 +129,14 @@ func (o Options) withDefaults() (Options, error) {
 		fill("ReplyBytesMax", &o.ReplyBytesMax, 64<<20, messageBytesLeast),
 		fill("InFlightMax", &o.InFlightMax, 1000, 1),
 	)
-	if err != nil {
+	switch {
+	case err != nil:
 		return o, err
-	}
-	if o.SessionTimeout.Milliseconds() > 1<<31-1 {
+	case o.SessionTimeout.Milliseconds() > 1<<31-1:
 		return o, fmt.Errorf("client option SessionTimeout: %v is more than 2^31 ms", o.SessionTimeout)
-	}
-	if o.SessionTimeoutMax > 0 && o.SessionTimeoutMax < o.SessionTimeoutMin {
+	case o.SessionTimeoutMax > 0 && o.SessionTimeoutMax < o.SessionTimeoutMin:
 		return o, fmt.Errorf("client options: SessionTimeoutMax %v is below SessionTimeoutMin %v", o.SessionTimeoutMax, o.SessionTimeoutMin)
-	}
-	if o.BackoffMax < o.BackoffMin {
+	case o.BackoffMax < o.BackoffMin:
 		return o, fmt.Errorf("client options: BackoffMax %v is below BackoffMin %v", o.BackoffMax, o.BackoffMin)
 	}
 	o.Auth = slices.Clone(o.Auth) // the caller may use its slices for something else

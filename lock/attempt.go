@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -452,9 +451,6 @@ func (r *idRegistry) has(id queue.ID) bool {
 
 // newAttemptID returns an id whose second half is random, too.
 func newAttemptID() queue.ID { return queue.ID(processDigits() + randomDigits(queue.IDDigits/2)) }
-
-// ofThisProcess reports whether newAttemptID of this process has made the id.
-func ofThisProcess(id queue.ID) bool { return strings.HasPrefix(string(id), processDigits()) }
 
 // processDigits begin every attempt id of this process.
 var processDigits = sync.OnceValue(func() string { return randomDigits(queue.IDDigits / 2) })

@@ -11,9 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
 
-// Until when a hold may be believed is the rule of package internal/lease. The session keeps a lease by that rule (client/lease.go), and
-// a grant is good for as long as the lease that it began with is renewed in time. This file asks for that lease: before a hold begins,
-// and whenever something relies on a hold. The guard looks at it meanwhile.
+// The rule of the deadline is package internal/lease. The session keeps a lease by it (client/lease.go). This file asks for that lease
+// before a hold begins, and whenever something relies on a hold; the guard looks at it meanwhile.
 
 // awaitLease waits until the session's lease is long enough to begin a hold on it, and returns that lease.
 func awaitLease(ctx context.Context, s *client.Session, level client.Vouch) (bridge.Lease, error) {

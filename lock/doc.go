@@ -56,11 +56,9 @@
 //
 // The queue is lock/internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is lock.go (what a caller
 // sees), fair.go (what locks with a queue have in common), attempt.go (create, list, decide) and wait.go; heldchain.go is where a
-// lock is asked for under its own hold. The caller gets a hold.go of a grant.go, which ends there because of what deadline.go,
-// guard.go and release.go find, with cleaner.go after an error. The rule of the deadline is the package internal/lease at the root
-// of the module, and client/lease.go keeps the session's lease by it. The unfair lock is unfair.go, with its attempt; several locks
-// at once are all.go; Options.Delay is delay.go; bridge.go is for the module's other packages. A free mutex goes through twelve
-// files of this package and its queue from Lock to Release, which "make walk" lists.
+// lock is asked for under its own hold. A hold.go is the handle of a grant.go, which ends because of what deadline.go, guard.go and
+// release.go find, with cleaner.go after an error. The rule of the deadline is package internal/lease at the root of the module;
+// client/lease.go keeps the session's lease by it. "make walk" lists the files that a free mutex goes through.
 //
 // # What is left behind
 //

@@ -16,7 +16,9 @@ import (
 
 // isStray reports whether the id was made by this process, which no longer knows it. A listing that was on its way while a claim was
 // removed shows one, too: then the cleaner finds the node gone.
-func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.has(id) }
+func isStray(id queue.ID) bool {
+	return strings.HasPrefix(string(id), processDigits()) && !attemptIDs.has(id)
+}
 
 // removeStrays has the cleaner remove the strays among the claims ahead.
 func (f *fairLock) removeStrays(ahead []queue.Claim) {
