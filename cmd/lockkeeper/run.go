@@ -123,7 +123,7 @@ func signalOf(name string) (syscall.Signal, error) {
 }
 
 func run(f runFlags, changed func(string) bool, names, argv []string) error {
-	status, err := openStatusFile(f.statusFile, changed("status-file")) // first, so that it does not tell of an earlier run
+	status, err := openStatusFile(f.statusFile) // first, so that it does not tell of an earlier run
 	if err != nil {
 		return err
 	}

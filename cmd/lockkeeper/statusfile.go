@@ -19,13 +19,10 @@ import (
 type statusFile struct{ *os.File }
 
 // openStatusFile opens the file before anything is run, so that it cannot fail afterwards for reasons
-// that could have been known. Without a file it returns nil.
-func openStatusFile(path string, given bool) (*statusFile, error) {
-	switch {
-	case !given:
+// that could have been known. Without a path it returns nil.
+func openStatusFile(path string) (*statusFile, error) {
+	if path == "" {
 		return nil, nil
-	case path == "":
-		return nil, exit.Errorf(exit.Usage, "run: --status-file: is empty")
 	}
 	if n, ok := descriptorOf(path); ok {
 		fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 0)

@@ -117,13 +117,13 @@ func (p *Plan) await(ctx context.Context, dial Dialer) (reports []Report, err er
 	}
 }
 
-// judge returns what is wrong with what members have said.
+// judge returns what is wrong with what members have said, on one line.
 func (p *Plan) judge(reports []Report) error {
-	var errs []error
+	var wrong []string
 	leaders, zxids := 0, map[int64]bool{}
 	for _, r := range reports {
 		if r.Problem != "" {
-			errs = append(errs, fmt.Errorf("member %d (%s): %s", r.ID, r.Address, r.Problem))
+			wrong = append(wrong, fmt.Sprintf("member %d (%s): %s", r.ID, r.Address, r.Problem))
 			continue
 		}
 		if r.Mode == "leader" {
@@ -132,13 +132,15 @@ func (p *Plan) judge(reports []Report) error {
 		zxid, _ := strconv.ParseInt(strings.TrimPrefix(r.Zxid, "0x"), 16, 64) // ask has read it
 		zxids[zxid>>epochShift] = true
 	}
-	if errs == nil && leaders != 1 {
-		errs = append(errs, fmt.Errorf("%d of the members lead", leaders))
+	switch {
+	case wrong != nil:
+		return errors.New(strings.Join(wrong, "; "))
+	case leaders != 1:
+		return fmt.Errorf("%d of the members lead", leaders)
+	case len(zxids) != 1:
+		return errors.New("the members have zxids of different epochs")
 	}
-	if errs == nil && len(zxids) != 1 {
-		errs = append(errs, errors.New("the members have zxids of different epochs"))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (p *Plan) askAll(ctx context.Context, dial Dialer) []Report {
