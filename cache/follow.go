@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// settleRounds is how often the cache reads on before it publishes, while writers leave no gap.
-	settleRounds = 16
+	// readRoundsMax is how often the cache reads on before it publishes, while writers leave no gap.
+	readRoundsMax = 16
 	// retryPause is how long the cache waits after an error that may pass.
 	retryPause = time.Second
 )
@@ -101,7 +101,7 @@ func (f *follower) follow(ctx context.Context) error {
 	wg.Go(func() { f.heedState(ctx) })
 	f.mark("", true)
 	for {
-		if err := f.settle(ctx); err != nil {
+		if err := f.readMarked(ctx); err != nil {
 			return err
 		}
 		if f.pending() {
@@ -182,15 +182,15 @@ func (f *follower) take() (paths []string, gap bool) {
 	return paths, gap
 }
 
-// settle reads what has been marked until nothing is left, and publishes it: then no event came before the last answer
+// readMarked reads what has been marked until nothing is left, and publishes it: then no event came before the last answer
 // that is not in the view, so the view is what the server had at that moment.
-func (f *follower) settle(ctx context.Context) error {
+func (f *follower) readMarked(ctx context.Context) error {
 	before := f.c.view.Load()
 	first := f.first()
 	now, reread := before, false
 	var conn client.State
 	quiet := false
-	for range settleRounds {
+	for range readRoundsMax {
 		conn, _ = f.s.State() // drain marks the gap before this connection, if there is one
 		f.src.drain()
 		paths, gap := f.take()

@@ -97,7 +97,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 // failLocked completes c without an answer.
 func (s *Session) failLocked(c *call, err error) {
 	if c.arm != nil {
-		s.watches.settle(c, zk.ErrConnectionLoss)
+		s.watches.noteOutcome(c, zk.ErrConnectionLoss)
 	}
 	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: c.writes && c.frame == nil}
 	s.completeLocked(c)

@@ -201,7 +201,7 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, unreadable, failure er
 		if h.Err == zk.OK && failure != nil { // the server has set the watch, but the read that set it has failed
 			k.arm.endLocked()
 		}
-		s.watches.settle(k, h.Err)
+		s.watches.noteOutcome(k, h.Err)
 	}
 	if failure != nil {
 		// An answer that was too large to be read may be that of a write that succeeded.

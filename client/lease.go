@@ -36,7 +36,7 @@ func (b lockSession) Lease(level int) bridge.Lease {
 		Age:       age,
 		Remaining: l.lease.Remaining(b.mu.timeout, age),
 		Number:    l.number,
-		Settles:   b.mu.history.Settles(b.mu.timeout, now),
+		ReadyIn:   b.mu.history.ReadyIn(b.mu.timeout, now),
 	}
 }
 

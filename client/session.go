@@ -220,12 +220,12 @@ func (s *Session) run() {
 			s.end(refused)
 			return
 		}
-		s.settleConn(c, cause)
+		s.noteConnEnd(c, cause)
 	}
 }
 
-// settleConn settles what the end of a connection leaves open.
-func (s *Session) settleConn(c *conn, cause error) {
+// noteConnEnd deals with what the end of a connection leaves open.
+func (s *Session) noteConnEnd(c *conn, cause error) {
 	s.mu.Lock()
 	if s.mu.over != nil {
 		s.mu.Unlock()

@@ -372,14 +372,14 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
 		s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 6 * time.Second}, &c))
 		first := s.Lease(client.VouchSync)
-		if first.Remaining != 4*time.Second || first.Settles != 0 {
+		if first.Remaining != 4*time.Second || first.ReadyIn != 0 {
 			t.Errorf("the lease of a new session: %+v, want 4s and nothing to wait for", first)
 		}
 		for _, tt := range []struct {
 			sleep   time.Duration
 			number  uint64
 			left    time.Duration
-			settles time.Duration
+			readyIn time.Duration
 		}{
 			{4*time.Second - 1, first.Number, time.Second + 1, 1500 * time.Millisecond}, // a silence counts from a handshake, too
 			{2 * time.Second, first.Number + 1, 3 * time.Second, 0},
@@ -390,7 +390,7 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 			asleep.Add(int64(tt.sleep - time.Millisecond))
 			must(t, s.Sync(t.Context(), "/"))
 			got := s.Lease(client.VouchSync)
-			if want := (client.Lease{At: got.At, Remaining: tt.left, Number: tt.number, Settles: tt.settles}); got != want {
+			if want := (client.Lease{At: got.At, Remaining: tt.left, Number: tt.number, ReadyIn: tt.readyIn}); got != want {
 				t.Errorf("an answer after %v: %+v, want %+v", tt.sleep, got, want)
 			}
 		}

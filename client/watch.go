@@ -76,7 +76,7 @@ type watches struct {
 	tellsKinds bool // the server of the last connection removes persistent watches by their kind
 }
 
-// expect notes that the request which will register w has been handed over; settle follows.
+// expect notes that the request which will register w has been handed over; noteOutcome follows.
 func (t *watches) expect(w *Watch) {
 	spot := t.spots[w.key]
 	if spot == nil {
@@ -86,8 +86,8 @@ func (t *watches) expect(w *Watch) {
 	spot.pending++
 }
 
-// settle is told what became of k, which was to register a watch. An exists registers it also if the znode is not there.
-func (t *watches) settle(k *call, code zk.Code) {
+// noteOutcome is told what became of k, which was to register a watch. An exists registers it also if the znode is not there.
+func (t *watches) noteOutcome(k *call, code zk.Code) {
 	w := k.arm
 	spot := t.spots[w.key]
 	spot.pending--

@@ -90,9 +90,9 @@ type ownNodes struct {
 	stray   bool      // there is one node; it is removed only if it is the session's
 }
 
-// settle waits for the outcome of the create that is under way, and notes it. The outcome comes, or the connection ends: both
+// awaitCreate waits for the outcome of the create that is under way, and notes it. The outcome comes, or the connection ends: both
 // complete the create. If ctx ends first, or the answer cannot be read, it stays as it is for the cleaner.
-func (c *ownNodes) settle(ctx context.Context) error {
+func (c *ownNodes) awaitCreate(ctx context.Context) error {
 	nodes, czxid, err := c.created.await(ctx)
 	lost := errors.Is(err, zk.ErrConnectionLoss)
 	switch {
@@ -206,7 +206,7 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 		}
 		listed := p.Children(a.lock.dir)
 		p.Send(ctx)
-		err := a.settle(ctx)
+		err := a.awaitCreate(ctx)
 		switch {
 		case err == nil:
 			a.noteJoined()
@@ -270,7 +270,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 // decide finds our place in a listing that shows every change up to our create.
 func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pending[client.Listing]) (view, error) {
 	a.shownAt = bridge.Sent(listed)
-	places := q.Of(a.id)
+	places := q.PlacesOf(a.id)
 	switch {
 	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
 		return view{}, errAbsent
@@ -324,11 +324,11 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 	nodes := make([]string, len(places))
 	for i, place := range places {
 		nodes[i] = zk.Join(a.lock.dir, q.Claims[place].Name)
-		if q.Unsettled(place) {
+		if q.OrderUnknown(place) {
 			return ErrCounterExhausted
 		}
 	}
-	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.Of
+	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.PlacesOf
 		a.lock.cleaner.add(ownNodes{id: a.id, nodes: extra})
 		nodes = nodes[:a.count]
 	}
@@ -386,7 +386,7 @@ func (a *attempt) abandon() {
 	}
 	a.removeDelayMarker()
 	if a.created != nil {
-		a.settle(ending.Ended(context.Canceled)) // withdraws what has not been sent: an outage may be long
+		a.awaitCreate(ending.Ended(context.Canceled)) // withdraws what has not been sent: an outage may be long
 	}
 	a.end()
 }

@@ -84,7 +84,7 @@ func (c *cleaner) remove(ctx context.Context, d *ownNodes, unblock func()) {
 	pause := cleanerPauseMin
 	for {
 		if d.created != nil {
-			d.settle(ctx)
+			d.awaitCreate(ctx)
 		}
 		if d.created != nil && ctx.Err() == nil { // its answer cannot be read
 			d.created, d.unknown = nil, true
@@ -123,7 +123,7 @@ func (f *fairLock) clean(ctx context.Context, d *ownNodes) error {
 		if !errors.Is(err, zk.ErrNoNode) { // no directory, no nodes
 			failed = err
 		}
-		for _, i := range q.Of(d.id) {
+		for _, i := range q.PlacesOf(d.id) {
 			nodes = append(nodes, zk.Join(f.dir, q.Claims[i].Name))
 		}
 		p = f.s.Pipeline()

@@ -21,9 +21,9 @@ func awaitLease(ctx context.Context, s *client.Session, level client.Vouch) (bri
 		if lease.Enough(s.Timeout(), l.Remaining) {
 			return l, nil
 		}
-		if l.Settles > 0 {
+		if l.ReadyIn > 0 {
 			select {
-			case <-time.After(l.Settles):
+			case <-time.After(l.ReadyIn):
 			case <-s.Done(): // the next request says so
 			case <-ctx.Done():
 				return l, ending.Of(ctx)

@@ -67,7 +67,7 @@ func (a *unfairAttempt) create(ctx context.Context) (rival *client.Node, err err
 		made := p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)
 		p.Send(ctx)
 		a.created = &creation{one: made}
-		err := a.settle(ctx)
+		err := a.awaitCreate(ctx)
 		switch {
 		case err == nil:
 			a.shownAt = bridge.Sent(made)

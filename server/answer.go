@@ -12,7 +12,7 @@ import (
 // answered.
 func (c *conn) answerBehind(r *request, h wire.RequestHeader, body []byte) error {
 	c.s.commitInline(c)
-	c.unheard(c.out.settle)
+	c.unheard(c.out.drain)
 	if c.out.isClosed() || c.ended {
 		return errSessionOver
 	}

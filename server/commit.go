@@ -127,7 +127,7 @@ func (s *Server) decideAll(batch []*request) []*request {
 		if r.fate != logged {
 			continue
 		}
-		spared := r.txn.Type == wire.OpCloseSession && settlePaths(&r.txn)
+		spared := r.txn.Type == wire.OpCloseSession && completePaths(&r.txn)
 		if txnBytes(&r.txn) > store.TxnBytesMax {
 			// The draft contains its changes, and only a reset removes them. The requests
 			// before it are logged first; then it is decided again, and refused.

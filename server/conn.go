@@ -88,7 +88,7 @@ func (c *conn) serve() {
 		err := c.readRequests()
 		c.s.commitInline(c)
 		if c.s.isDraining() {
-			c.out.settle()
+			c.out.drain()
 		} else if err != nil && !errors.Is(err, io.EOF) && !c.out.isClosed() {
 			c.s.log.Debug("connection ends", "remote", c.nc.RemoteAddr().String(), "session", sessionID(c.session), "err", err)
 		}

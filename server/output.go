@@ -229,8 +229,8 @@ func (o *output) count(bytes int) bool {
 	return true
 }
 
-// settle waits until all requests in the queue are answered.
-func (o *output) settle() {
+// drain waits until all requests in the queue are answered.
+func (o *output) drain() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for !o.closing && !o.broken && o.pending.Load() > 0 {

@@ -25,11 +25,11 @@ func changeBytes(c *txn.Change) int {
 	return n
 }
 
-// settlePaths makes sure that the transaction that closes a session lists the session's ephemerals, also if there are
+// completePaths makes sure that the transaction that closes a session lists the session's ephemerals, also if there are
 // none: without a list, ZooKeeper would take the digest behind it for the list. A list that is too long for the log is
 // left out, and then the digest must be left out too. Without both, everything that the session owns is deleted, now and
 // in every replay. This concerns only sessions whose ephemerals another server let grow beyond ephemeralBytesMax.
-func settlePaths(tx *txn.Txn) (leftOut bool) {
+func completePaths(tx *txn.Txn) (leftOut bool) {
 	if tx.Paths == nil {
 		tx.Paths = []string{}
 	}

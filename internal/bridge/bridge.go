@@ -55,8 +55,8 @@ type Lease struct {
 	// whatever relied on the first is over.
 	Number uint64
 
-	// Settles is how long to wait before another proof makes a lease worth beginning a hold on; mostly 0.
-	Settles time.Duration
+	// ReadyIn is how long to wait before another proof makes a lease worth beginning a hold on; mostly 0.
+	ReadyIn time.Duration
 }
 
 // Package client provides these.

@@ -129,9 +129,9 @@ func (h *History) Lease(timeout time.Duration, newest clock.Instant) Lease {
 // Valid reports whether the lease is one.
 func (l Lease) Valid() bool { return l.valid }
 
-// Settles returns how long to wait before another proof makes a lease that is worth beginning a hold on; 0 if a proof at this
+// ReadyIn returns how long to wait before another proof makes a lease that is worth beginning a hold on; 0 if a proof at this
 // moment does, or if there has to be one first. After a long silence the leader has to hear of the session again.
-func (h *History) Settles(timeout time.Duration, now clock.Instant) time.Duration {
+func (h *History) ReadyIn(timeout time.Duration, now clock.Instant) time.Duration {
 	last := len(h.proofs) - 1
 	if last < 0 || h.Lease(timeout, now).Remaining(timeout, 0) >= plenty(timeout) {
 		return 0

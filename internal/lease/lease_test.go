@@ -29,8 +29,8 @@ func (h *history) Lease(timeout time.Duration, newest at) lease.Lease {
 	return h.History.Lease(timeout, clock.At(time.Duration(newest)))
 }
 
-func (h *history) Settles(timeout time.Duration, now at) time.Duration {
-	return h.History.Settles(timeout, clock.At(time.Duration(now)))
+func (h *history) ReadyIn(timeout time.Duration, now at) time.Duration {
+	return h.History.ReadyIn(timeout, clock.At(time.Duration(now)))
 }
 
 const timeout = 12 * time.Second // a twelfth is a second
@@ -161,7 +161,7 @@ func TestHistoryOfManyRequests(t *testing.T) {
 
 // F18: after a long silence the next proof does not make a lease that is worth beginning on, and one that is sent a quarter of
 // the timeout later does.
-func TestF18_SettlesAfterASilence(t *testing.T) {
+func TestF18_ReadyAfterASilence(t *testing.T) {
 	var h history
 	h.Restart(0)
 	add := func(s float64) lease.Lease {
@@ -169,18 +169,18 @@ func TestF18_SettlesAfterASilence(t *testing.T) {
 		h.Add(timeout, n, n)
 		return h.Lease(timeout, n)
 	}
-	if l := add(4); h.Settles(timeout, at(4*time.Second)) != 0 || !lease.Enough(timeout, l.Remaining(timeout, 0)) {
+	if l := add(4); h.ReadyIn(timeout, at(4*time.Second)) != 0 || !lease.Enough(timeout, l.Remaining(timeout, 0)) {
 		t.Errorf("a heartbeat of an idle session is not enough: %v left", l.Remaining(timeout, 0))
 	}
 	l := add(11)
-	if got := h.Settles(timeout, at(12*time.Second)); got != 2*time.Second {
-		t.Errorf("a second after the end of a silence of 7 s it settles in %v, want 2s", got)
+	if got := h.ReadyIn(timeout, at(12*time.Second)); got != 2*time.Second {
+		t.Errorf("a second after the end of a silence of 7 s it is ready in %v, want 2s", got)
 	}
 	if lease.Enough(timeout, l.Remaining(timeout, time.Second/2)) {
 		t.Errorf("half a second after a silence of 7 s a lease of %v is enough", l.Remaining(timeout, time.Second/2))
 	}
-	if got := h.Settles(timeout, at(14*time.Second)); got != 0 {
-		t.Errorf("a quarter of the timeout after the silence it settles in %v, want 0", got)
+	if got := h.ReadyIn(timeout, at(14*time.Second)); got != 0 {
+		t.Errorf("a quarter of the timeout after the silence it is ready in %v, want 0", got)
 	}
 	if l := add(14); !lease.Enough(timeout, l.Remaining(timeout, 0)) {
 		t.Errorf("a proof after that leaves %v, which is not enough", l.Remaining(timeout, 0))
@@ -204,7 +204,7 @@ func TestF18_SettlingEnds(t *testing.T) {
 		now += at(r.Int64N(int64(timeout)))
 		waits, proofs := 0, 0
 		for l := h.Lease(timeout, sent); !lease.Enough(timeout, l.Remaining(timeout, now.Sub(sent))); l = h.Lease(timeout, sent) {
-			if wait := h.Settles(timeout, now); wait > 0 {
+			if wait := h.ReadyIn(timeout, now); wait > 0 {
 				waits++
 				now += at(wait)
 			}
@@ -234,11 +234,11 @@ func TestF17_HeldUpByTheNetwork(t *testing.T) {
 	if got, want := l.Remaining(timeout, 0), 4*time.Second; got != want { // the leader may free the session 14 s after the handshake
 		t.Errorf("requests of 8 s are answered at once: %v left, want %v", got, want)
 	}
-	if got, want := h.Settles(timeout, second(10.1)), 3*time.Second; got != want {
-		t.Errorf("it settles in %v, want %v", got, want)
+	if got, want := h.ReadyIn(timeout, second(10.1)), 3*time.Second; got != want {
+		t.Errorf("it is ready in %v, want %v", got, want)
 	}
-	if got, want := h.Settles(timeout, second(11.5)), second(13.1)-second(11.5); got != time.Duration(want) {
-		t.Errorf("it settles in %v, want %v", got, time.Duration(want))
+	if got, want := h.ReadyIn(timeout, second(11.5)), second(13.1)-second(11.5); got != time.Duration(want) {
+		t.Errorf("it is ready in %v, want %v", got, time.Duration(want))
 	}
 	h.Add(timeout, second(13.2), second(13.2))
 	if got, want := h.Lease(timeout, second(13.2)).Remaining(timeout, 0), 6800*time.Millisecond; got != want {

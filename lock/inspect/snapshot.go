@@ -48,7 +48,7 @@ func assign(permits int, all []Contender) {
 		for place, claim := range q.Claims {
 			last := place
 			if id, ok := queue.IDOf(claim.Name); ok && rules.Kind == queue.Permit && place < permits {
-				last = slices.Max(q.Of(id)) // all permits of an attempt are granted together: when there is one for the last
+				last = slices.Max(q.PlacesOf(id)) // all permits of an attempt are granted together: when there is one for the last
 			}
 			c := called[claim.Name]
 			c.Place, c.Held = place, len(rules.WaitsFor(q, last)) == 0

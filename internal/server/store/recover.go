@@ -251,7 +251,7 @@ func (r *recovery) replayRecord(log file, at int64, payload []byte) error {
 // power failure then takes back.
 func (r *recovery) repair() error {
 	if r.newest != nil {
-		if err := r.settleNewest(); err != nil {
+		if err := r.repairNewest(); err != nil {
 			return err
 		}
 	}
@@ -273,10 +273,10 @@ func (r *recovery) repair() error {
 	return r.fs.SyncDir(snapshotDir)
 }
 
-// settleNewest makes the newest log durable as far as it is whole, and cuts what is torn. It does
+// repairNewest makes the newest log durable as far as it is whole, and cuts what is torn. It does
 // not rely on a sync alone: if one failed in the last run, the system has forgotten that the disk lacks
 // something, though it still shows it. So what may not have been synced is written once more.
-func (r *recovery) settleNewest() error {
+func (r *recovery) repairNewest() error {
 	n := r.newest
 	if n.torn {
 		r.found.CutBytes = n.tailSize

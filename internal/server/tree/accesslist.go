@@ -17,7 +17,7 @@ type AccessList struct {
 	entries  []zk.ACL
 	networks []netip.Prefix // of the entries of scheme ip, at the same places; nil if there are none
 	index    *accessIndex   // nil for a short list
-	checked  bool           // a request that asked for it has passed settle; for the goroutine that decides alone
+	checked  bool           // a request that asked for it has passed resolveACL; for the goroutine that decides alone
 }
 
 // shortList is up to how many entries comparing is cheaper than looking up.

@@ -119,11 +119,11 @@ func TestARepetitionIsTakenOutOfAKnownList(t *testing.T) {
 	own := zk.ACL{Perms: zk.PermAll, Scheme: SchemeDigest, ID: "bob:hash"}
 	s := newSite(t, Options{})
 	bob := &Request{Who: Identities{{SchemeDigest, own.ID}}}
-	list, code := s.d.settle(bob, []zk.ACL{own, {Perms: zk.PermAll, Scheme: SchemeAuth}})
+	list, code := s.d.resolveACL(bob, []zk.ACL{own, {Perms: zk.PermAll, Scheme: SchemeAuth}})
 	if code != zk.OK || len(list.Entries()) != 2 {
 		t.Fatalf("the list with \"auth\": %v, %v", list.Entries(), code)
 	}
-	list, code = s.d.settle(bob, []zk.ACL{own, own})
+	list, code = s.d.resolveACL(bob, []zk.ACL{own, own})
 	if code != zk.OK || len(list.Entries()) != 1 {
 		t.Errorf("the list that repeats itself: %v, %v", list.Entries(), code)
 	}
@@ -135,13 +135,13 @@ func TestAListOfAnotherServerIsChecked(t *testing.T) {
 	s := newSite(t, Options{})
 	s.tree.lists.intern(foreign)
 	for range 2 {
-		if _, code := s.d.settle(&Request{}, foreign); code != zk.ErrInvalidACL {
+		if _, code := s.d.resolveACL(&Request{}, foreign); code != zk.ErrInvalidACL {
 			t.Errorf("a list of an unknown scheme: %v, want %v", code, zk.ErrInvalidACL)
 		}
 	}
 	own := zk.CreatorACL()
 	for _, who := range []Identities{{{SchemeDigest, "a:h"}}, {{SchemeDigest, "b:h"}}} {
-		list, code := s.d.settle(&Request{Who: who}, own)
+		list, code := s.d.resolveACL(&Request{Who: who}, own)
 		if code != zk.OK || list.Entries()[0].ID != who[0].ID {
 			t.Errorf("the creator's list for %v: %v, %v", who, list.Entries(), code)
 		}

@@ -14,10 +14,10 @@ const ACLEntriesMax = 1024
 // holds a transaction with more. A list of a few bytes would else become one of many megabytes before it is refused.
 const expansionMax = 2 << 20
 
-// settle turns the list of a request into the one to keep: without repetitions, and with the
+// resolveACL turns the list of a request into the one to keep: without repetitions, and with the
 // caller's own identities in place of "auth", as often as that is there. Their bytes are added to expanded. It is
 // ErrInvalidACL if nothing is left of it, an entry is invalid, or it becomes too long. The result may be the argument.
-func settle(who Identities, acl []zk.ACL, expanded *int) ([]zk.ACL, zk.Code) {
+func resolveACL(who Identities, acl []zk.ACL, expanded *int) ([]zk.ACL, zk.Code) {
 	if len(acl) == 0 {
 		return nil, zk.ErrInvalidACL
 	}

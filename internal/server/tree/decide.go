@@ -39,7 +39,7 @@ func (d *Draft) decideCreate(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 	if !hasParent(op.Path) {
 		return txn.Change{}, zk.ErrBadArguments
 	}
-	acl, code := d.settle(r, op.ACL)
+	acl, code := d.resolveACL(r, op.ACL)
 	if code != zk.OK {
 		return txn.Change{}, code
 	}
@@ -78,13 +78,13 @@ func (d *Draft) decideCreate(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 	return c, zk.OK
 }
 
-// settle returns the list to keep for that of a request. A list that has passed the checks before passes them again: it
+// resolveACL returns the list to keep for that of a request. A list that has passed the checks before passes them again: it
 // stands for no identity of the caller.
-func (d *Draft) settle(r *Request, acl []zk.ACL) (*AccessList, zk.Code) {
+func (d *Draft) resolveACL(r *Request, acl []zk.ACL) (*AccessList, zk.Code) {
 	if list := d.tree.lists.find(acl); list != nil && list.checked {
 		return list, zk.OK
 	}
-	kept, code := settle(r.Who, acl, &d.expanded)
+	kept, code := resolveACL(r.Who, acl, &d.expanded)
 	if code != zk.OK {
 		return nil, code
 	}
@@ -177,7 +177,7 @@ func (d *Draft) decideSetACL(r *Request, q *wire.SetACLRequest) (txn.Change, zk.
 	if zk.ValidatePath(q.Path) != nil {
 		return txn.Change{}, zk.ErrBadArguments
 	}
-	acl, code := d.settle(r, q.ACL)
+	acl, code := d.resolveACL(r, q.ACL)
 	if code != zk.OK {
 		return txn.Change{}, code
 	}

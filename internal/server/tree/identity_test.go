@@ -66,7 +66,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestResolveACL(t *testing.T) {
 	all := func(scheme, id string) zk.ACL { return zk.ACL{Perms: zk.PermAll, Scheme: scheme, ID: id} }
 	read := zk.ACL{Perms: zk.PermRead, Scheme: SchemeWorld, ID: "anyone"}
 	who := Identities{{SchemeIP, "10.0.0.1"}, {SchemeSuper, ""}, {SchemeDigest, "bob:hash"}, {SchemeX509, "CN=b"}}
@@ -104,7 +104,7 @@ func TestSettle(t *testing.T) {
 		{"no or unknown permissions", who, []zk.ACL{{Perms: 0, Scheme: SchemeWorld, ID: "anyone"}, {Perms: 64, Scheme: SchemeWorld, ID: "anyone"}},
 			[]zk.ACL{{Perms: 0, Scheme: SchemeWorld, ID: "anyone"}, {Perms: 64, Scheme: SchemeWorld, ID: "anyone"}}},
 	} {
-		got, code := settle(c.who, c.in, new(int))
+		got, code := resolveACL(c.who, c.in, new(int))
 		if !slices.Equal(got, c.want) || (code == zk.OK) != (c.want != nil) || code != zk.OK && code != zk.ErrInvalidACL {
 			t.Errorf("%s: %v, %v, want %v", c.name, got, code, c.want)
 		}

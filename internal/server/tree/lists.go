@@ -67,7 +67,7 @@ func (l *lists) parse(acl []zk.ACL) *AccessList {
 		l.recent[string(l.key)] = list
 		l.recentBytes += len(l.key)
 	}
-	list.checked = !repeats(list.entries) // as two "auth" may make it; settle takes repetitions out of the list of a request
+	list.checked = !repeats(list.entries) // as two "auth" may make it; resolveACL takes repetitions out of the list of a request
 	return list
 }
 

@@ -102,7 +102,7 @@ func (t *twin) do(r *Request, op *wire.MultiOp) (res wire.MultiResult) {
 		if !slash {
 			return fail(zk.ErrBadArguments)
 		}
-		acl, code := settle(r.Who, op.ACL, new(int))
+		acl, code := resolveACL(r.Who, op.ACL, new(int))
 		if code != zk.OK {
 			return fail(code)
 		}
@@ -225,7 +225,7 @@ func (t *twin) setACL(r *Request, q *wire.SetACLRequest) (zk.Stat, zk.Code) {
 	if zk.ValidatePath(q.Path) != nil {
 		return zk.Stat{}, zk.ErrBadArguments
 	}
-	acl, code := settle(r.Who, q.ACL, new(int))
+	acl, code := resolveACL(r.Who, q.ACL, new(int))
 	n := t.nodes[q.Path]
 	switch {
 	case code != zk.OK:

@@ -132,15 +132,15 @@ func (f *CycleFinder) Cycle() (Deadlock, error) {
 	if err := f.reach(); err != nil {
 		return nil, err
 	}
-	for settled := false; !settled; {
-		settled = true
+	for stable := false; !stable; {
+		stable = true
 		for _, e := range f.reached {
 			if f.waits[e] && !e.isBlocked(f.stuck) { // it does not wait for a stuck one
 				delete(f.waits, e)
 				for _, id := range e.Under {
 					f.held[id] = slices.DeleteFunc(f.held[id], func(other *Entry) bool { return other == e })
 				}
-				settled = false
+				stable = false
 			}
 		}
 	}

@@ -262,7 +262,7 @@ func (m *modelRun) view(t modelTree, who byte) modelView {
 	rules := m.w.kinds[who].rules()
 	q := Parse(m.names(t), rules.Heeds)
 	q.Permits = m.w.permits
-	if places := q.Of(modelID(who)); len(places) > 0 {
+	if places := q.PlacesOf(modelID(who)); len(places) > 0 {
 		v.there = true
 		place := places[len(places)-1]
 		waits := rules.WaitsFor(q, place)

@@ -41,7 +41,7 @@ func Parse(names []string, kinds ClaimKind) Queue {
 		}
 	}
 	slices.SortFunc(q.Claims, func(a, b Claim) int {
-		return cmp.Or(int(a.Number-b.Number), strings.Compare(a.Name, b.Name)) // as Before; for equal numbers see Unsettled
+		return cmp.Or(int(a.Number-b.Number), strings.Compare(a.Name, b.Name)) // as Before; for equal numbers see OrderUnknown
 	})
 	return q
 }
@@ -67,10 +67,10 @@ func (q Queue) Names() []string {
 // counter is a signed 32-bit number that has been seen to wrap, and the queue is never 2^31 long.
 func Before(a, b int32) bool { return a-b < 0 }
 
-// Of returns the places of the nodes that an attempt made, first one first. There are more than it has asked for if
+// PlacesOf returns the places of the nodes that an attempt made, first one first. There are more than it has asked for if
 // a server applies a create late: a listing behind a transaction has shown no node, so the attempt has created again. ZooKeeper never
 // does that; other servers of the protocol may.
-func (q Queue) Of(id ID) []int {
+func (q Queue) PlacesOf(id ID) []int {
 	var places []int
 	for i, c := range q.Claims {
 		if id.Made(c.Name) {
@@ -80,11 +80,11 @@ func (q Queue) Of(id ID) []int {
 	return places
 }
 
-// Unsettled reports whether the order of the claim at place is unknown. It is if another claim has the same number, as at servers
+// OrderUnknown reports whether the order of the claim at place is unknown. It is if another claim has the same number, as at servers
 // whose counter stops at its end (observed with 3.8.0). It is also if the counter stands there and the number is from beyond its end:
 // 3.8.0 gives out such numbers, as if the counter wrapped, while creates before are not yet committed, and the last number again after
 // that, so that a claim that comes later would be ahead.
-func (q Queue) Unsettled(place int) bool {
+func (q Queue) OrderUnknown(place int) bool {
 	n := q.Claims[place].Number
 	tied := place > 0 && q.Claims[place-1].Number == n || place+1 < len(q.Claims) && q.Claims[place+1].Number == n
 	return tied || q.Spent && n < math.MinInt32+nearEnd

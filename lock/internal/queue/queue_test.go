@@ -49,7 +49,7 @@ func TestF11_F13_OrderTwin(t *testing.T) {
 			t.Fatalf("seed %d: parseQueue(%q) is in the order %q, want %q", seed, names, got, want)
 		}
 		for i := range q.Claims {
-			if q.Unsettled(i) {
+			if q.OrderUnknown(i) {
 				t.Fatalf("seed %d: %s is said to have another claim's number: %q", seed, q.Claims[i].Name, got)
 			}
 		}
@@ -76,13 +76,13 @@ func TestBefore(t *testing.T) {
 func TestMine(t *testing.T) {
 	a, b := newID(), newID()
 	q := Parse([]string{b.Prefix(LockWord) + "0000000002", a.Prefix(LockWord) + "0000000009", a.Prefix(LockWord) + "0000000001", a.Prefix(LockWord) + "x"}, MutexRules.Heeds)
-	if got := q.Of(a); !slices.Equal(got, []int{0, 2}) {
+	if got := q.PlacesOf(a); !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("places of the first attempt: %v, want 0 and 2", got)
 	}
-	if got := q.Of(b); !slices.Equal(got, []int{1}) {
+	if got := q.PlacesOf(b); !slices.Equal(got, []int{1}) {
 		t.Errorf("places of the second attempt: %v, want 1", got)
 	}
-	if got := q.Of(newID()); len(got) != 0 {
+	if got := q.PlacesOf(newID()); len(got) != 0 {
 		t.Errorf("places of an attempt that made nothing: %v", got)
 	}
 }
@@ -111,7 +111,7 @@ func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 			q.Spent = stops && next == math.MaxInt32
 			place := slices.IndexFunc(q.Claims, func(c Claim) bool { return c.Name == name })
 			switch {
-			case q.Unsettled(place):
+			case q.OrderUnknown(place):
 				exhausted++
 				leave(name) // with ErrCounterExhausted
 			case place > 0:

@@ -34,7 +34,7 @@ var mutations = []mutation{
 	{name: "nothing is read again after a gap", scenario: "cache", seeds: 60, patches: []patch.Patch{
 		{File: "cache/persistent.go", Old: "	if err == nil {\n		p.f.mark(", New: "	if err == nil && !ev.Gap {\n		p.f.mark("}}},
 	{name: "a view is published while events are left", scenario: "cache", seeds: 200, patches: []patch.Patch{
-		{File: "cache/follow.go", Old: "for range settleRounds {", New: "for range 1 {"}}},
+		{File: "cache/follow.go", Old: "for range readRoundsMax {", New: "for range 1 {"}}},
 	{name: "a deleted znode stays", scenario: "cache", seeds: 20, patches: []patch.Patch{
 		{File: "cache/follow.go", Old: "			if !found[path] {", New: "			if false {"}}},
 	{name: "a change is told twice", scenario: "cache", seeds: 60, patches: []patch.Patch{

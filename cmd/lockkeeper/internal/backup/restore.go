@@ -56,7 +56,7 @@ func Restore(ctx context.Context, from, dir, logDir string) (*Manifest, error) {
 	}
 	// Logs come first: a server refuses them without a snapshot, and would take a snapshot without its logs.
 	for _, t := range targets {
-		if err := t.settle(m.has(secretName)); err != nil {
+		if err := t.putInPlace(m.has(secretName)); err != nil {
 			return nil, fmt.Errorf("%w (the restore is not finished: delete %s and %s in %s, and restore again)", err, versionDir, restoringName, t.dir)
 		}
 	}
@@ -194,8 +194,8 @@ func (f File) compare(dir string, got File, err error) error {
 	return nil
 }
 
-// settle gives the gathered files their names.
-func (t target) settle(secret bool) error {
+// putInPlace gives the gathered files their names.
+func (t target) putInPlace(secret bool) error {
 	gathered := filepath.Join(t.dir, restoringName)
 	if err := giveTo(t.dir, gathered); err != nil {
 		return err

@@ -97,7 +97,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 		return err
 	}
 	for len(w.acks) > 0 {
-		if err := w.settle(ctx); err != nil {
+		if err := w.awaitOldest(ctx); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (w *Writer) flushMulti(ctx context.Context) error {
 	if len(w.acks) <= multisAhead {
 		return nil
 	}
-	return w.settle(ctx)
+	return w.awaitOldest(ctx)
 }
 
 func (w *Writer) send(ctx context.Context, ops []client.Op, created []Record) {
@@ -125,8 +125,8 @@ func (w *Writer) send(ctx context.Context, ops []client.Op, created []Record) {
 	p.Send(ctx)
 }
 
-// settle waits for the oldest answer.
-func (w *Writer) settle(ctx context.Context) error {
+// awaitOldest waits for the oldest answer.
+func (w *Writer) awaitOldest(ctx context.Context) error {
 	first := w.acks[0]
 	_, err := first.pending.Wait(ctx)
 	if errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil {
@@ -182,7 +182,7 @@ func (w *Writer) resume(ctx context.Context) error {
 			}
 		}
 		w.send(ctx, m.ops, m.created)
-		if err := w.settle(ctx); err != nil {
+		if err := w.awaitOldest(ctx); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func (b *busySource) forget(string) {}
 func (b *busySource) drain() {
 	b.looks++
 	b.f.mark("/x", false)
-	if b.looks != settleRounds {
+	if b.looks != readRoundsMax {
 		return
 	}
 	before, _ := b.f.s.State()
@@ -60,11 +60,11 @@ func TestAReconnectInTheLastRound(t *testing.T) {
 		f.mu.paths = map[string]bool{}
 		src := &busySource{f: f, link: link}
 		f.src = src
-		if err := f.settle(t.Context()); err != nil {
+		if err := f.readMarked(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if src.looks != settleRounds {
-			t.Fatalf("%d rounds, want %d", src.looks, settleRounds)
+		if src.looks != readRoundsMax {
+			t.Fatalf("%d rounds, want %d", src.looks, readRoundsMax)
 		}
 		if _, gap := f.take(); !gap {
 			t.Error("what was read on two connections counts as read on the new one")
