@@ -15,7 +15,7 @@ var Server = []Patch{
 	// them must not have one random number more than the others.
 	{File: "lock/attempt.go",
 		Old: "return randomDigits(queue.IDDigits / 2) })",
-		New: "return strings.Repeat(\"0\", queue.IDDigits/2) })"},
+		New: "return hex.EncodeToString(make([]byte, queue.IDDigits/4)) })"},
 }
 
 // Runtime makes Go's runtime do what package rt asks of it: within bubbles, chance comes from a seed; time
