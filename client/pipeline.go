@@ -23,8 +23,8 @@ type Pipeline struct {
 // Pipeline returns an empty pipeline.
 func (s *Session) Pipeline() *Pipeline { return &Pipeline{s: s} }
 
-// Send hands the requests over. It waits while the session has no room for them (InFlightMax), in turn with other callers
-// that wait for room, at most until ctx ends. It returns no error: what became of each request, its Pending says,
+// Send hands the requests over. It waits while the session has no room for them (InFlightMax), behind callers
+// that wait for room already, at most until ctx ends. It returns no error: what became of each request, its Pending says,
 // also if it could not be handed over. Sending again hands over nothing twice.
 func (p *Pipeline) Send(ctx context.Context) {
 	s, calls := p.s, p.calls
@@ -94,16 +94,16 @@ func (s *Session) roomLocked(n int) bool {
 	return s.mu.inFlight == 0 || s.mu.inFlight+n <= s.opt.InFlightMax
 }
 
-// waitForRoomLocked returns nil once there is room for the calls and it is their turn. Otherwise it returns why they cannot be
-// taken. Without turns, pipelines would wait for ever while enough single requests come.
+// waitForRoomLocked returns nil once there is room for the calls and for those that wait ahead. Otherwise it returns why they cannot
+// be taken. Without a line, pipelines would wait for ever while enough single requests come.
 func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason error) {
-	turn := make(chan struct{}, 1)
-	s.mu.roomLine = append(s.mu.roomLine, turn)
+	woken := make(chan struct{}, 1)
+	s.mu.roomLine = append(s.mu.roomLine, woken)
 	s.addDependentsLocked(1) // the answers that make room have to be read
-	for reason == nil && (s.mu.roomLine[0] != turn || !s.roomLocked(len(calls))) {
+	for reason == nil && (s.mu.roomLine[0] != woken || !s.roomLocked(len(calls))) {
 		s.mu.Unlock()
 		select {
-		case <-turn:
+		case <-woken:
 		case <-s.final.Done(): // refused below
 		case <-ctx.Done():
 		}
@@ -111,7 +111,7 @@ func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason 
 		reason = s.refusalLocked(ctx, calls)
 	}
 	s.addDependentsLocked(-1)
-	s.mu.roomLine = slices.DeleteFunc(s.mu.roomLine, func(other chan struct{}) bool { return other == turn })
+	s.mu.roomLine = slices.DeleteFunc(s.mu.roomLine, func(other chan struct{}) bool { return other == woken })
 	s.wakeNextLocked() // there may be room for the next one too
 	return reason
 }
