@@ -34,14 +34,14 @@ func (b lockSession) Listen(ctx context.Context, watches any) {
 	})
 }
 
-func (b lockSession) Guard(f func()) bool {
+func (b lockSession) RunWatchdog(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.state.Phase.Final() {
 		return false
 	}
-	b.guards.Add(1)
-	b.wg.Go(func() { defer b.guards.Done(); f() })
+	b.watchdogs.Add(1)
+	b.wg.Go(func() { defer b.watchdogs.Done(); f() })
 	return true
 }
 

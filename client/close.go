@@ -24,7 +24,7 @@ func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
 	defer cancel()
 	log := s.refuseRequests()
-	s.guards.Wait()
+	s.watchdogs.Wait()
 	why := s.askToClose(ctx)
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	log() // which may block

@@ -23,11 +23,11 @@ type Session struct {
 	servers []serverlist.Server // in an order of its own, so that the clients of an ensemble spread over it
 	traces  chan func()         // calls of functions of opt.Trace that wait; closed by run, after which there are none
 
-	wake   chan struct{}      // callers → writer: the queue or the demand has changed, or it may send; one token is enough
-	cancel context.CancelFunc // ends run
-	ctx    context.Context    // of run and of everything that belongs to the session
-	wg     sync.WaitGroup     // run and what Go started
-	guards sync.WaitGroup     // those of wg that end holds, which Close waits for before it asks the ensemble
+	wake      chan struct{}      // callers → writer: the queue or the demand has changed, or it may send; one token is enough
+	cancel    context.CancelFunc // ends run
+	ctx       context.Context    // of run and of everything that belongs to the session
+	wg        sync.WaitGroup     // run and what Go started
+	watchdogs sync.WaitGroup     // those of wg that end holds, which Close waits for before it asks the ensemble
 
 	final  context.Context // ends when the state becomes final, with its cause
 	finish context.CancelCauseFunc

@@ -30,7 +30,7 @@ type attempt struct {
 	claimWatches map[string]*claimWatch // of the last wait, by the names of the claims
 	knownPermits knownPermits
 	try          bool // it does not wait, not even for a delay to pass
-	yields       bool // it gives up if it waits for itself
+	yields       bool // it gives up if it waits for itself: Options.Deadlock is set, and it works under holds
 }
 
 // newAttempt makes an attempt to get count claims. r is what their nodes say besides the owner; nil if nothing.
@@ -305,11 +305,11 @@ func (a *attempt) refuseOtherKind(ctx context.Context, q queue.Queue, first int)
 	}
 	other := q.OtherAhead(first)
 	if q.Curator {
-		leases, _, err := a.s.Children(ctx, zk.Join(a.lock.dir, queue.LeasesName)) // none if that is missing
+		permits, _, err := a.s.Children(ctx, zk.Join(a.lock.dir, queue.LeasesName)) // none if that is missing
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		if len(queue.Parse(leases, queue.Permit).Claims) > 0 {
+		if len(queue.Parse(permits, queue.Permit).Claims) > 0 {
 			other = queue.KindCuratorSemaphore
 		}
 	}
@@ -418,7 +418,8 @@ func (a *attemptBase) needsListing(now clock.Instant) bool {
 	return slices.Contains(a.watches, nil) && now.Sub(a.shownAt) >= lease.Term(a.base.s.Timeout())
 }
 
-// attemptIDs are the ids of this process that something still stands for: an attempt, a hold, or leftovers to be removed.
+// attemptIDs are the ids of this process that something still stands for: an attempt, a grant, or leftovers. Each adds the id when it
+// begins and drops it when it ends. An id that is in none of them is that of a stray.
 var attemptIDs = idRegistry{uses: map[queue.ID]int{}}
 
 type idRegistry struct {

@@ -22,7 +22,7 @@ func sharedHold(hold any) string {
 	}
 	h.g.mu.Lock()
 	defer h.g.mu.Unlock()
-	switch h.g.mu.kind {
+	switch h.g.mu.mode {
 	case queue.Permit:
 		return "a permit of a semaphore"
 	case queue.Shared:

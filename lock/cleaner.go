@@ -1,10 +1,8 @@
 package lock
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +22,8 @@ type cleaner struct {
 	}
 }
 
-func (c *cleaner) add(d ownNodes) {
-	attemptIDs.add(d.id)
+func (c *cleaner) add(left ownNodes) {
+	attemptIDs.add(left.id)
 	c.mu.Lock()
 	if c.mu.blocking == 0 {
 		c.mu.idle = make(chan struct{})
@@ -35,11 +33,11 @@ func (c *cleaner) add(d ownNodes) {
 	unblock := sync.OnceFunc(c.unblock)
 	done := func() { // removed, or gone with the session
 		unblock()
-		attemptIDs.drop(d.id)
+		attemptIDs.drop(left.id)
 	}
 	removing := c.lock.s.Go(func(ctx context.Context) {
 		defer done()
-		c.remove(ctx, &d, unblock)
+		c.remove(ctx, &left, unblock)
 	})
 	if !removing {
 		done()
@@ -79,17 +77,17 @@ const (
 	cleanerPauseMax = 30 * time.Second
 )
 
-// remove returns when d is gone, or the session over.
-func (c *cleaner) remove(ctx context.Context, d *ownNodes, unblock func()) {
+// remove returns when left is gone, or the session over.
+func (c *cleaner) remove(ctx context.Context, left *ownNodes, unblock func()) {
 	pause := cleanerPauseMin
 	for {
-		if d.created != nil {
-			d.awaitCreate(ctx)
+		if left.created != nil {
+			left.awaitCreate(ctx)
 		}
-		if d.created != nil && ctx.Err() == nil { // its answer cannot be read
-			d.created, d.unknown = nil, true
+		if left.created != nil && ctx.Err() == nil { // its answer cannot be read
+			left.created, left.unknown = nil, true
 		}
-		err := c.lock.algorithm.clean(ctx, d)
+		err := c.lock.algorithm.clean(ctx, left)
 		switch {
 		case err == nil, c.lock.s.Err() != nil:
 			return
@@ -103,35 +101,6 @@ func (c *cleaner) remove(ctx context.Context, d *ownNodes, unblock func()) {
 		}
 		pause = min(2*pause, cleanerPauseMax)
 	}
-}
-
-// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the listing fails,
-// it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
-// everything that was applied before.
-func (f *fairLock) clean(ctx context.Context, d *ownNodes) error {
-	if err := f.checkStray(ctx, d); err != nil {
-		return err
-	}
-	p := f.s.Pipeline()
-	nodes := slices.Clone(d.nodes)
-	var failed error
-	if d.unknown {
-		p.AwaitWrites()
-		listed := p.Children(f.dir)
-		p.Send(ctx)
-		q, err := f.awaitQueue(ctx, listed)
-		if !errors.Is(err, zk.ErrNoNode) { // no directory, no nodes
-			failed = err
-		}
-		for _, i := range q.PlacesOf(d.id) {
-			nodes = append(nodes, zk.Join(f.dir, q.Claims[i].Name))
-		}
-		p = f.s.Pipeline()
-	}
-	answers := deleteAll(p, nodes)
-	p.Send(ctx)
-	_, err := answers(ctx)
-	return cmp.Or(err, failed)
 }
 
 // deleteAll adds the requests that delete nodes. The function that it returns waits for the answers, and returns the nodes that may

@@ -12,7 +12,7 @@ import (
 )
 
 // The rule of the deadline is package internal/lease. The session keeps a lease by it (client/lease.go). This file asks for that lease
-// before a hold begins, and whenever something relies on a hold; the guard looks at it meanwhile.
+// before a hold begins, and whenever something relies on a hold; the watchdog looks at it meanwhile.
 
 // awaitLease waits until the session's lease is long enough to begin a hold on it, and returns that lease.
 func awaitLease(ctx context.Context, s *client.Session, level client.Vouch) (bridge.Lease, error) {
@@ -49,7 +49,7 @@ func (g *grant) remaining() time.Duration {
 	return l.Remaining
 }
 
-// checkDeadline ends the grant if its deadline has passed. Whatever is about to rely on the hold calls it; the guard looks for itself. If
+// checkDeadline ends the grant if its deadline has passed. Whatever is about to rely on the hold calls it; the watchdog looks for itself. If
 // the session is over, which leaves no time either, the cause of the loss is that.
 func (g *grant) checkDeadline() {
 	if g.remaining() <= 0 {

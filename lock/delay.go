@@ -53,7 +53,7 @@ func (a *attempt) passDelay(ctx context.Context) error {
 func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
 	ops := []client.Op{client.OpCheck(a.nodes[0], zk.AnyVersion)}
 	switch {
-	case a.lock.rules.Kind != queue.Shared:
+	case a.lock.rules.Mode != queue.Shared:
 		a.delayMarker = zk.Join(a.lock.dir, a.id.DelayMarker())
 		ops = append(ops, client.OpCreate(a.delayMarker, queue.EncodeDelay(a.lock.opt.Delay), zk.Persistent, a.lock.opt.ACL))
 	case len(orphans) == 0:

@@ -44,7 +44,7 @@ func (g *grant) downgrade(ctx context.Context, h *Hold) error {
 		return nil
 	case known:
 		g.mu.Lock()
-		g.mu.readNode, g.mu.kind = "", queue.Exclusive
+		g.mu.readNode, g.mu.mode = "", queue.Exclusive
 		g.mu.Unlock()
 		if errors.Is(err, zk.ErrNoNode) { // neither the write node nor the read node is there
 			g.lose(ErrNodeDeleted)
@@ -61,12 +61,12 @@ func (g *grant) beginDowngrade(h *Hold, stop context.CancelCauseFunc) (write, re
 	switch {
 	case h.ctx.Err() != nil:
 		return "", "", context.Cause(h.ctx)
-	case !g.lock.rules.Moves() || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive:
+	case !g.lock.rules.Moves() || len(g.mu.holds) > 1 || g.mu.mode != queue.Exclusive:
 		return "", "", ErrNotWriter
 	}
 	write = g.mu.node
 	read, _ = queue.Downgraded(write)
-	g.mu.readNode, g.mu.kind, g.mu.stopDowngrade = read, queue.Shared, stop
+	g.mu.readNode, g.mu.mode, g.mu.stopDowngrade = read, queue.Shared, stop
 	return write, read, nil
 }
 

@@ -160,7 +160,7 @@ func TestDowngradeOfAHoldThatIsReleasedMeanwhile(t *testing.T) {
 	}
 }
 
-// A downgrade that ends with its session says that the lock is lost, also if the guard has not looked yet.
+// A downgrade that ends with its session says that the lock is lost, also if the watchdog has not looked yet.
 func TestDowngradeWhoseSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _, h := heldWriter(t, Options{})
@@ -170,11 +170,11 @@ func TestDowngradeWhoseSessionEnds(t *testing.T) {
 		downgraded := make(chan error, 1)
 		go func() { downgraded <- h.Downgrade(t.Context()) }()
 		synctest.Wait()
-		guards.Lock() // the guard cannot end its look
+		watchdogs.Lock() // the watchdog cannot end its look
 		link.Expire()
 		link.Heal()
 		err := <-downgraded
-		guards.Unlock()
+		watchdogs.Unlock()
 		if !errors.Is(err, ErrLost) || !errors.Is(err, zk.ErrSessionExpired) {
 			t.Errorf("Downgrade = %v, want the loss by the session's end", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -108,6 +109,23 @@ func (e *BusyError) Error() string {
 
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
+// A Contender is a process that holds a lock or waits for it, as its znode shows it. Its fields are
+//
+//	Node    string    // path of its znode
+//	Session int64     // that owns the znode
+//	Token   int64     // creation zxid of the znode: the fencing token, if it holds the lock and has not downgraded
+//	Since   time.Time // when it joined the queue, by the server's clock; not when it got the lock
+//	Shared  bool      // it asks for the read side of a read/write lock
+//	Latch   bool      // it is a candidate of an election
+//	Owner   Owner     // which process it is; zero if another library made the znode
+//	Data    []byte    // the znode's data as it is
+//	Held    bool      // it holds the lock, going by the queue: its process may not have heard of that yet
+//	Place   int       // how many are ahead of it in the queue, 0 for the first; readers ahead of a reader count too
+//	Revoked bool      // it was asked to give the lock up; see inspect.Revoke
+//
+// Its method Describe returns words such as "backup pid 4711 on host7 (nightly)".
+type Contender = queue.Contender
+
 // A waitError has the reason for which a wait ended, and the holder that was waited for.
 type waitError struct {
 	err  error
@@ -133,6 +151,9 @@ func (e *KindError) Error() string {
 }
 
 func (e *KindError) Is(target error) bool { return target == ErrOtherKind }
+
+// A Kind says what a lock is, as its znodes tell; package inspect names the kinds.
+type Kind = queue.Kind
 
 // A ConflictError has the two numbers of an ErrPermitsConflict. errors.Is finds that in it.
 type ConflictError struct{ Want, Stored int }

@@ -1,8 +1,10 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
@@ -52,6 +54,97 @@ func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold,
 			return holds, err
 		}
 	}
+}
+
+// removeNode implements algorithm.
+func (f *fairLock) removeNode(ctx context.Context, g *grant) error {
+	announced := g.announces()
+	for answerLost := false; ; {
+		node := g.nodePath()
+		err := g.delete(ctx, node, announced)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrConnectionLoss):
+			answerLost = true
+		case announced && !client.MaybeApplied(err) && ctx.Err() == nil:
+			announced = false // whatever is wrong with the marker, the node must go
+		case errors.Is(err, zk.ErrNoNode):
+			other := g.otherPath(node)
+			switch {
+			case other != "": // put in its place by a downgrade of unknown outcome
+				g.noteMoved(other)
+			case answerLost: // deleted by us, in the request whose answer was lost
+				return nil
+			default:
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
+// the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
+// contenders behind list the directory.
+func (g *grant) announces() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.readNode == "" && g.lock.rules.NeedsReleaseMarker(g.waited, g.mu.mode != g.lock.rules.Mode)
+}
+
+// delete deletes the node. If the release is announced, the same transaction makes and deletes the release marker (see
+// queue.ID.ReleaseMarker), which no listing ever shows. The delay marker goes ahead of the node, in a request of its own: in between,
+// the holder does not need it any more. It does no harm if the marker is gone already.
+func (g *grant) delete(ctx context.Context, node string, announced bool) error {
+	p := g.s.Pipeline()
+	if g.delayMarker != "" {
+		p.Delete(g.delayMarker, zk.AnyVersion)
+	}
+	if !announced {
+		deleted := p.Delete(node, zk.AnyVersion)
+		p.Send(ctx)
+		_, err := deleted.Wait(ctx)
+		return err
+	}
+	marker := zk.Join(g.lock.dir, g.id.ReleaseMarker())
+	deleted := p.Multi(
+		client.OpCreate(marker, nil, zk.Ephemeral, g.lock.opt.ACL),
+		client.OpDelete(marker, zk.AnyVersion),
+		client.OpDelete(node, zk.AnyVersion))
+	p.Send(ctx)
+	_, err := deleted.Wait(ctx)
+	return err
+}
+
+// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the listing fails,
+// it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
+// everything that was applied before.
+func (f *fairLock) clean(ctx context.Context, left *ownNodes) error {
+	if err := f.checkStray(ctx, left); err != nil {
+		return err
+	}
+	p := f.s.Pipeline()
+	nodes := slices.Clone(left.nodes)
+	var failed error
+	if left.unknown {
+		p.AwaitWrites()
+		listed := p.Children(f.dir)
+		p.Send(ctx)
+		q, err := f.awaitQueue(ctx, listed)
+		if !errors.Is(err, zk.ErrNoNode) { // no directory, no nodes
+			failed = err
+		}
+		for _, i := range q.PlacesOf(left.id) {
+			nodes = append(nodes, zk.Join(f.dir, q.Claims[i].Name))
+		}
+		p = f.s.Pipeline()
+	}
+	answers := deleteAll(p, nodes)
+	p.Send(ctx)
+	_, err := answers(ctx)
+	return cmp.Or(err, failed)
 }
 
 // makeDirectory makes the lock's directory, a container where the server has them, or what is missing above it. That of a

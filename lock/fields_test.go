@@ -12,7 +12,8 @@ import (
 // The comments of types that are declared elsewhere name all fields, which documentation does not show of an alias.
 func TestTheFieldsOfAliasesAreNamed(t *testing.T) {
 	for file, types := range map[string][]reflect.Type{
-		"owner.go":    {reflect.TypeFor[lock.Contender](), reflect.TypeFor[lock.Owner]()},
+		"errors.go":   {reflect.TypeFor[lock.Contender]()},
+		"owner.go":    {reflect.TypeFor[lock.Owner]()},
 		"deadlock.go": {reflect.TypeFor[lock.Wait]()},
 	} {
 		text, err := os.ReadFile(file)

@@ -12,8 +12,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// A grant is what all holds of one claim share. A claim has several holds after re-entering. It ends once: by the release of the last
-// hold, or by a loss.
+// A grant is a claim of this process that holds the lock, and what its holds share. There are several of these after re-entering. It
+// ends once: by the release of the last hold, or by a loss.
 type grant struct {
 	// Fixed when made.
 	lock        *lockBase
@@ -29,15 +29,15 @@ type grant struct {
 	revoked context.Context // ends when its owner is asked to give it up
 	revoke  context.CancelFunc
 
-	guarded guarded // from putUnderGuard on used by the session's guard alone
+	watched watched // from putUnderWatchdog on used by the session's watchdog alone
 
 	mu struct {
 		sync.Mutex
-		holds    []*Hold         // not released; none once the grant has ended
-		lost     *LostError      // why it ended, if it was lost
-		node     string          // path of the node
-		readNode string          // path of the node that a downgrade puts in its place; empty unless that is open
-		kind     queue.ClaimKind // of the claim: shared from when a downgrade begins
+		holds    []*Hold    // not released; none once the grant has ended
+		lost     *LostError // why it ended, if it was lost
+		node     string     // path of the node
+		readNode string     // path of the node that a downgrade puts in its place; empty unless that is open
+		mode     queue.Mode // of the claim: shared from when a downgrade begins
 
 		stopDowngrade context.CancelCauseFunc // ends what a downgrade waits for; nil until there is one
 	}
@@ -52,7 +52,7 @@ func newGrant(a *attemptBase, node string, leaseNumber uint64) *grant {
 	g.revoked, g.revoke = context.WithCancel(context.Background())
 	attemptIDs.add(g.id)
 	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch), 1)
-	g.mu.node, g.mu.kind = node, g.lock.rules.Kind
+	g.mu.node, g.mu.mode = node, g.lock.rules.Mode
 	if slices.Contains(a.revoked, node) {
 		g.askToGiveUp()
 	}
@@ -61,7 +61,7 @@ func newGrant(a *attemptBase, node string, leaseNumber uint64) *grant {
 
 // beginHolds makes the holds of an attempt whose turn it is, one of each node, with the values of ctx but not its end. It returns
 // none, and no error, if the nodes have to be looked at again. The lock is ours only if the session is known to live: where nothing was
-// heard for long, awaitLease asks first. The guard gets a grant after the hook Granted was called, because it may tell of a loss at once.
+// heard for long, awaitLease asks first. The watchdog gets a grant after the hook Granted was called, because it may tell of a loss at once.
 func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	l, err := awaitLease(ctx, a.base.s, a.base.opt.Vouch)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 		if granted := g.lock.opt.Hooks.Granted; granted != nil {
 			granted(ctx, g.lock.path, holds[i])
 		}
-		g.putUnderGuard(a.watches[i])
+		g.putUnderWatchdog(a.watches[i])
 	}
 	returned = true
 	a.nodes, a.watches, a.delayMarker = nil, nil, "" // the holds' now
@@ -144,6 +144,17 @@ func (g *grant) lose(cause error) {
 	if g.endLost(cause) {
 		g.tellLoss()
 	}
+}
+
+// tellLoss tells the hook and the log of the loss of a grant that was lost.
+func (g *grant) tellLoss() {
+	g.mu.Lock()
+	lost := g.mu.lost
+	g.mu.Unlock()
+	if hook := g.lock.opt.Hooks.Lost; hook != nil {
+		hook(g.hookCtx, g.lock.path, lost)
+	}
+	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
 }
 
 // endLost ends the grant with a cause, and reports false if it had ended before. If the session lives on, the node is removed: no

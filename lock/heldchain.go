@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A heldChain is the chain of holds that code works under, newest first. It travels in the contexts of holds. The claim of
@@ -72,31 +71,10 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	switch {
 	case ctx.Err() != nil || len(g.mu.holds) == 0:
 		return nil, nil
-	case g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive:
+	case g.mu.mode == queue.Shared && b.rules.Mode == queue.Exclusive:
 		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
 	case !b.opt.Reentrant:
 		return nil, &LockError{b.op(try), b.path, ErrReentered}
 	}
 	return g.holdLocked(context.WithoutCancel(ctx)), nil
-}
-
-// claimRecord returns what the node of a new claim says, nil if nothing. A waiter names the holds that it works under: those of
-// ctx. A try names none, because it does not wait.
-func (o *Options) claimRecord(ctx context.Context, try bool) *queue.Record {
-	if try {
-		return &queue.Record{Passing: true}
-	}
-	ids := heldChainOf(ctx).holdIDs()
-	for _, node := range o.underNodes {
-		if zk.ValidatePath(node) != nil {
-			continue
-		}
-		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return &queue.Record{Under: ids[:min(len(ids), queue.UnderMax)], Yields: o.Deadlock > 0}
 }

@@ -84,14 +84,3 @@ func joined[T any](all []Hooks, pick func(Hooks) func(context.Context, string, T
 		}
 	}
 }
-
-// tellLoss tells the hook and the log of the loss of a grant that was lost.
-func (g *grant) tellLoss() {
-	g.mu.Lock()
-	lost := g.mu.lost
-	g.mu.Unlock()
-	if hook := g.lock.opt.Hooks.Lost; hook != nil {
-		hook(g.hookCtx, g.lock.path, lost)
-	}
-	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
-}

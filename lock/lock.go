@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A Locker is a lock whose Lock returns one hold: a *Mutex, an *Unfair, an *RWMutex (its write side), or the Reader of one.
@@ -117,6 +119,27 @@ func (b *lockBase) nodeData(r *queue.Record) []byte {
 	said := *r
 	said.Owner = b.owner
 	return said.Encode()
+}
+
+// claimRecord returns what the node of a new claim says, nil if nothing. A waiter names the holds that it works under: those of
+// ctx. A try names none, because it does not wait.
+func (o *Options) claimRecord(ctx context.Context, try bool) *queue.Record {
+	if try {
+		return &queue.Record{Passing: true}
+	}
+	ids := heldChainOf(ctx).holdIDs()
+	for _, node := range o.underNodes {
+		if zk.ValidatePath(node) != nil {
+			continue
+		}
+		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return &queue.Record{Under: ids[:min(len(ids), queue.UnderMax)], Yields: o.Deadlock > 0}
 }
 
 func (b *lockBase) op(try bool) string {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -142,68 +141,4 @@ func (g *grant) leftovers() ownNodes {
 		left.nodes = append(left.nodes, g.mu.readNode)
 	}
 	return left
-}
-
-// removeNode implements algorithm.
-func (f *fairLock) removeNode(ctx context.Context, g *grant) error {
-	announced := g.announces()
-	for answerLost := false; ; {
-		node := g.nodePath()
-		err := g.delete(ctx, node, announced)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, zk.ErrConnectionLoss):
-			answerLost = true
-		case announced && !client.MaybeApplied(err) && ctx.Err() == nil:
-			announced = false // whatever is wrong with the marker, the node must go
-		case errors.Is(err, zk.ErrNoNode):
-			other := g.otherPath(node)
-			switch {
-			case other != "": // put in its place by a downgrade of unknown outcome
-				g.noteMoved(other)
-			case answerLost: // deleted by us, in the request whose answer was lost
-				return nil
-			default:
-				return err
-			}
-		default:
-			return err
-		}
-	}
-}
-
-// announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
-// the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
-// contenders behind list the directory.
-func (g *grant) announces() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.readNode == "" && g.lock.rules.NeedsReleaseMarker(g.waited, g.mu.kind != g.lock.rules.Kind)
-}
-
-// delete deletes the node. If the release is announced, the same transaction makes and deletes the release marker (see
-// queue.ID.ReleaseMarker), which no listing ever shows.
-//
-// The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
-// need it any more. It does no harm if the marker is gone already.
-func (g *grant) delete(ctx context.Context, node string, announced bool) error {
-	p := g.s.Pipeline()
-	if g.delayMarker != "" {
-		p.Delete(g.delayMarker, zk.AnyVersion)
-	}
-	if !announced {
-		deleted := p.Delete(node, zk.AnyVersion)
-		p.Send(ctx)
-		_, err := deleted.Wait(ctx)
-		return err
-	}
-	marker := zk.Join(g.lock.dir, g.id.ReleaseMarker())
-	deleted := p.Multi(
-		client.OpCreate(marker, nil, zk.Ephemeral, g.lock.opt.ACL),
-		client.OpDelete(marker, zk.AnyVersion),
-		client.OpDelete(node, zk.AnyVersion))
-	p.Send(ctx)
-	_, err := deleted.Wait(ctx)
-	return err
 }

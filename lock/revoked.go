@@ -36,15 +36,15 @@ func (g *grant) askToGiveUp() {
 	}
 }
 
-// noteRevoked is for the guard. It looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
+// noteRevoked is for the watchdog. It looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
 // there: then our owner is written again, if that leaves room for the request.
 func (g *grant) noteRevoked(path string, node client.Node) {
 	if !queue.Revoked(node.Data) {
 		return
 	}
-	bridge.Of(g.s).Tell(g.askToGiveUp) // a Logger may block, and the guard must not
+	bridge.Of(g.s).Tell(g.askToGiveUp) // a Logger may block, and the watchdog must not
 	if says := queue.Revocation(g.data); string(node.Data) == queue.RevokeMessage && string(says) != queue.RevokeMessage {
-		g.s.Go(func(ctx context.Context) { // the guard cannot wait for room in the session
+		g.s.Go(func(ctx context.Context) { // the watchdog cannot wait for room in the session
 			g.s.Set(ctx, path, says, node.Stat.Version) // if it fails, nothing is lost but a name
 		})
 	}

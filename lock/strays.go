@@ -30,21 +30,21 @@ func (f *fairLock) removeStrays(ahead []queue.Claim) {
 	}
 }
 
-// checkStray takes a stray out of d, so that it is not deleted, unless the session owns it.
-func (f *fairLock) checkStray(ctx context.Context, d *ownNodes) error {
-	if !d.stray {
+// checkStray takes a stray out of left, so that it is not deleted, unless the session owns it.
+func (f *fairLock) checkStray(ctx context.Context, left *ownNodes) error {
+	if !left.stray {
 		return nil
 	}
-	stat, ok, err := f.s.Exists(ctx, d.nodes[0])
+	stat, ok, err := f.s.Exists(ctx, left.nodes[0])
 	if err != nil {
 		return err
 	}
-	d.stray = false
+	left.stray = false
 	if !ok || stat.EphemeralOwner != f.s.ID() {
-		d.nodes = nil
+		left.nodes = nil
 		return nil
 	}
 	f.opt.Logger.Warn("removing a claim of ours that had been removed before: the ensemble has lost a transaction",
-		"lock", f.dir, "node", d.nodes[0])
+		"lock", f.dir, "node", left.nodes[0])
 	return nil
 }

@@ -98,9 +98,9 @@ func (u *unfairLock) removeNode(ctx context.Context, g *grant) error {
 	return err
 }
 
-// removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells, or its data where the create was
+// removeOwn deletes the node if it is the one that left stands for, which its creation zxid tells, or its data where the create was
 // not answered. It reports whether there was such a node; with false and an error, that is not known.
-func (u *unfairLock) removeOwn(ctx context.Context, d *ownNodes) (was bool, err error) {
+func (u *unfairLock) removeOwn(ctx context.Context, left *ownNodes) (was bool, err error) {
 	for {
 		p := u.s.Pipeline()
 		p.AwaitWrites()
@@ -112,9 +112,9 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *ownNodes) (was bool, err 
 			return was, nil
 		case err != nil:
 			return was, err
-		case d.token == 0 && u.isOf(d.id, node):
-			d.token = node.Stat.Czxid
-		case d.token != node.Stat.Czxid:
+		case left.token == 0 && u.isOf(left.id, node):
+			left.token = node.Stat.Czxid
+		case left.token != node.Stat.Czxid:
 			return was, nil
 		}
 		was = true
@@ -134,11 +134,11 @@ func (u *unfairLock) isOf(id queue.ID, node client.Node) bool {
 	return node.Stat.EphemeralOwner == u.s.ID() && queue.ParseRecord(node.Data).ID == id
 }
 
-// clean deletes the node that d stands for, if there is one.
-func (u *unfairLock) clean(ctx context.Context, d *ownNodes) error {
-	if d.token == 0 && !d.unknown {
+// clean deletes the node that left stands for, if there is one.
+func (u *unfairLock) clean(ctx context.Context, left *ownNodes) error {
+	if left.token == 0 && !left.unknown {
 		return nil
 	}
-	_, err := u.removeOwn(ctx, d)
+	_, err := u.removeOwn(ctx, left)
 	return err
 }

@@ -17,7 +17,7 @@ import (
 type unfairAttempt struct {
 	attemptBase // nodes is the lock's path if the node is there, and is ours
 	u           *unfairLock
-	watch       *client.Watch // that the last look at the node has set; nil if there was none, or it is in own now
+	watch       *client.Watch // that the last look at the node has set; nil if there was none, or it is in watches now
 }
 
 // run returns when the node is ours. If try is set, it does not wait, and a node in the way is a *BusyError.
@@ -113,7 +113,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 			a.shownAt = bridge.Sent(got)
 			a.nodes, a.token, a.unknown = []string{a.u.dir}, node.Stat.Czxid, false
 			a.noteJoined()
-			if !queue.Revoked(node.Data) { // otherwise the guard is to look for itself, and to write the owner again
+			if !queue.Revoked(node.Data) { // otherwise the watchdog is to look for itself, and to write the owner again
 				a.watches[0], a.watch = watch, nil
 			}
 			return nil, nil

@@ -25,7 +25,7 @@ func TestF24_UnfairTakenAndWrittenTo(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		var gate atomic.Pointer[chan struct{}]
 		elapsed := func() time.Duration {
-			if c := gate.Load(); c != nil && bytes.Contains(debug.Stack(), []byte("(*guard).look(")) {
+			if c := gate.Load(); c != nil && bytes.Contains(debug.Stack(), []byte("(*watchdog).look(")) {
 				<-*c // as if the process had been paused just there
 			}
 			return 0

@@ -192,7 +192,7 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
 	all := make([]*claimWatch, len(v.waits))
 	for i, place := range v.waits {
 		name := v.queue.Claims[place].Name
-		if w := left[name]; w != nil && a.lock.rules.Kind == queue.Permit && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
+		if w := left[name]; w != nil && a.lock.rules.Mode == queue.Permit && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
 			w.frees = a.lock.rules.FreedBy(v.queue, place, v.place, false)
 			all[i] = w
 			delete(left, name)

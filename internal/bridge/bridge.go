@@ -27,9 +27,10 @@ type Session interface {
 	// nothing has. It returns when ctx, the connection or the session ends. Watches that are nil are left out.
 	Listen(ctx context.Context, watches any)
 
-	// Guard runs f, which ends the holds of the session's locks, on a goroutine of its own. f has to return soon after the session's
-	// Done is closed, and must call nothing that may block: Close asks the ensemble to free the locks after that. Guard reports false, and runs nothing, if Done is closed.
-	Guard(f func()) bool
+	// RunWatchdog runs f, which ends the holds of the session's locks, on a goroutine of its own. f has to return soon after the
+	// session's Done is closed, and must call nothing that may block: Close asks the ensemble to free the locks after that.
+	// RunWatchdog reports false, and runs nothing, if Done is closed.
+	RunWatchdog(f func()) bool
 
 	// Tell runs f, which calls functions of the user's, on a goroutine of its own. Close waits for it a moment and no longer: f
 	// may call Close, and take its time.

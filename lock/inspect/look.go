@@ -136,7 +136,7 @@ func (l *looker) directory(ctx context.Context, path string) (directory, error) 
 }
 
 // claims returns those of names that are claims, in their order.
-func claims(names []string) []string { return queue.Parse(names, ^queue.ClaimKind(0)).Names() }
+func claims(names []string) []string { return queue.Parse(names, ^queue.Mode(0)).Names() }
 
 // contenders returns the contenders that choose finds among a directory's children. Those that have left since are left out.
 func (l *looker) contenders(ctx context.Context, dir string, choose func(names []string) []string) ([]Contender, error) {

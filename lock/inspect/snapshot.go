@@ -47,7 +47,7 @@ func assign(permits int, all []Contender) {
 		q.Permits = permits
 		for place, claim := range q.Claims {
 			last := place
-			if id, ok := queue.IDOf(claim.Name); ok && rules.Kind == queue.Permit && place < permits {
+			if id, ok := queue.IDOf(claim.Name); ok && rules.Mode == queue.Permit && place < permits {
 				last = slices.Max(q.PlacesOf(id)) // all permits of an attempt are granted together: when there is one for the last
 			}
 			c := called[claim.Name]

@@ -41,7 +41,7 @@ func walk(dir string) (err error) {
 	if err := cycle(ctx, m); err != nil { // makes the directory
 		return err
 	}
-	for { // until the hold has ended before the session's guard looks at it
+	for { // until the hold has ended before the session's watchdog looks at it
 		began := time.Now()
 		if err := ending.Join(coverage.ClearCounters(), cycle(ctx, m)); err != nil {
 			return err

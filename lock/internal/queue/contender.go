@@ -29,23 +29,23 @@ const (
 
 // KindOf tells what a directory is from the names in it, and how many permits are stored with it.
 func KindOf(names []string, permits int) Kind {
-	var kinds ClaimKind
+	var modes Mode
 	rw := false
 	for _, name := range names {
 		_, k, ok := ParseName(name)
 		if ok {
-			kinds |= k
+			modes |= k
 			rw = rw || k == Shared || mayMove(name)
 		}
 	}
 	switch {
-	case kinds&Permit != 0:
+	case modes&Permit != 0:
 		return KindSemaphore
 	case rw:
 		return KindReadWrite
-	case kinds&Exclusive != 0:
+	case modes&Exclusive != 0:
 		return KindMutex
-	case kinds&Candidacy != 0:
+	case modes&Candidacy != 0:
 		return KindElection
 	case isCuratorSemaphore(names):
 		return KindCuratorSemaphore

@@ -39,7 +39,7 @@ type Entry struct {
 	Contender Contender
 
 	queue       *ReadQueue
-	kind        ClaimKind
+	mode        Mode
 	first, last int // places of its claims
 }
 
@@ -55,7 +55,7 @@ func NewReadQueue(q Queue, of []*Entry) *ReadQueue {
 	r := &ReadQueue{Queue: q, Of: of}
 	for i, e := range of {
 		if e.queue == nil {
-			e.queue, e.first, e.kind = r, i, q.Claims[i].Kind
+			e.queue, e.first, e.mode = r, i, q.Claims[i].Mode
 			r.Entries = append(r.Entries, e)
 		}
 		e.last = i
@@ -73,17 +73,17 @@ func (r *ReadQueue) Find(id string) *Entry {
 	return nil
 }
 
-// mayWaitFor reports whether other is ahead of e in the same queue and of a kind that e waits for. A claim to a permit waits only if
+// mayWaitFor reports whether other is ahead of e in the same queue and of a mode that e waits for. A claim to a permit waits only if
 // enough of them are ahead.
 func (e *Entry) mayWaitFor(other *Entry) bool {
 	claims := e.queue.Queue.Claims
-	return e != other && Before(claims[other.first].Number, claims[e.first].Number) && rivals(e.kind, other.kind)
+	return e != other && Before(claims[other.first].Number, claims[e.first].Number) && rivals(e.mode, other.mode)
 }
 
 // isBlocked reports whether e cannot be granted as long as the entries ahead of it stay for which stuck is true.
 func (e *Entry) isBlocked(stuck func(*Entry) bool) bool {
 	claims, permits := 0, 1
-	if e.kind == Permit {
+	if e.mode == Permit {
 		claims, permits = e.last-e.first, e.queue.Queue.Permits // its own that are ahead of its last are claims too
 	}
 	for i := e.first - 1; i >= 0 && claims < permits; i-- {
@@ -97,8 +97,8 @@ func (e *Entry) isBlocked(stuck func(*Entry) bool) bool {
 // Waits reports whether e stands in the queue and is not granted.
 func (e *Entry) Waits() bool { return !e.Passes && e.isBlocked(func(*Entry) bool { return true }) }
 
-// rivals reports whether a claim of one kind may have to wait for a claim of the other.
-func rivals(a, b ClaimKind) bool {
+// rivals reports whether a claim of one mode may have to wait for a claim of the other.
+func rivals(a, b Mode) bool {
 	const alone = Permit | Candidacy // stand in queues of their own
 	if (a|b)&alone != 0 {
 		return a == b

@@ -203,11 +203,11 @@ func (w *twin) Waits(p *Entry, set int) bool {
 	l := w.ls[p.Dir]
 	claims := 0
 	for i, of := range l.Of[:p.last] {
-		if p.kind == Permit && of == p || i < p.first && w.stuckFor(p, of, set) {
+		if p.mode == Permit && of == p || i < p.first && w.stuckFor(p, of, set) {
 			claims++
 		}
 	}
-	if p.kind == Permit {
+	if p.mode == Permit {
 		return l.Queue.Permits > 0 && claims >= l.Queue.Permits
 	}
 	return claims > 0
@@ -215,7 +215,7 @@ func (w *twin) Waits(p *Entry, set int) bool {
 
 // stuckFor reports whether other, which is ahead of p, keeps it waiting for ever if those in set do.
 func (w *twin) stuckFor(p, other *Entry, set int) bool {
-	if p.kind != Permit && p.kind == Shared && other.kind == Shared {
+	if p.mode != Permit && p.mode == Shared && other.mode == Shared {
 		return false
 	}
 	for i, q := range w.all {
@@ -316,7 +316,7 @@ func survivors(ls queues) map[*Entry]bool {
 		}
 		last := places[len(places)-1]
 		waits := waitForConflict(rest, last)
-		if l.Queue.Claims[0].Kind == Permit {
+		if l.Queue.Claims[0].Mode == Permit {
 			waits = nil
 			if last >= max(1, l.Queue.Permits) {
 				waits = []int{0}

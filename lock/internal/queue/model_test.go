@@ -386,7 +386,7 @@ func (m *modelRun) stepsOf(s modelState, who byte, step func(string, modelState)
 		case !own:
 			step("does not find its claim any more", set(s, isDone, nil))
 		case len(orphans) == 0 || m.r.markerIgnored:
-			if m.w.kinds[who].rules().Kind == Shared {
+			if m.w.kinds[who].rules().Mode == Shared {
 				step("holds the lock", set(s, isHolding, nil))
 				break
 			}
@@ -523,7 +523,7 @@ func (m *modelRun) release(c modelContender, who byte) byte {
 func (m *modelRun) endHold(s modelState, who byte, step func(string, modelState), set func(modelState, phase, func(*modelContender, *modelState)) modelState) {
 	c := s.c[who]
 	switch {
-	case !m.w.delay || m.w.kinds[who].rules().Kind == Shared:
+	case !m.w.delay || m.w.kinds[who].rules().Mode == Shared:
 		step("releases the lock", set(s.with(m.release(c, who), who), isReleased, nil))
 	case m.r.markerBehind:
 		step("releases the lock", set(s.with(m.release(c, who), who), isEnding, nil))
@@ -560,11 +560,11 @@ func (m *modelRun) granted(s *modelState, who byte) string {
 	return ""
 }
 
-func (m *modelRun) kind(c modelClaim) ClaimKind {
+func (m *modelRun) kind(c modelClaim) Mode {
 	if c.moved {
 		return Shared
 	}
-	return m.w.kinds[c.who].rules().Kind
+	return m.w.kinds[c.who].rules().Mode
 }
 
 // wrong returns what is wrong with a state.
@@ -574,7 +574,7 @@ func (m *modelRun) wrong(s *modelState) string {
 		c := s.c[i]
 		if c.phase == isHolding {
 			holders++
-			if k.rules().Kind == Exclusive && !c.moved {
+			if k.rules().Mode == Exclusive && !c.moved {
 				exclusive++
 			}
 		}

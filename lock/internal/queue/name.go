@@ -41,21 +41,21 @@ func isCuratorSemaphore(names []string) bool {
 	return slices.Contains(names, LeasesName) && slices.Contains(names, GateName)
 }
 
-// A ClaimKind says what a claim asks for. Several kinds or-ed together are a set.
-type ClaimKind uint8
+// A Mode says what a claim asks for: it is the mode of a lock, as databases have it. Several or-ed together are a set.
+type Mode uint8
 
-// The kinds of claims.
+// The modes of claims.
 const (
-	Exclusive ClaimKind = 1 << iota // to hold the lock alone: a mutex, or the write side of a read/write lock
-	Shared                          // to hold it together with other shared claims: the read side
-	Permit                          // one of a semaphore's permits
-	Candidacy                       // to lead, in an election
+	Exclusive Mode = 1 << iota // to hold the lock alone: a mutex, or the write side of a read/write lock
+	Shared                     // to hold it together with other shared claims: the read side
+	Permit                     // one of a semaphore's permits
+	Candidacy                  // to lead, in an election
 )
 
 // words are the words of names, with what they claim.
 var words = [...]struct {
 	Word string
-	Kind ClaimKind
+	Mode Mode
 }{
 	{LockWord, Exclusive}, {"__lock__", Exclusive}, {writeWord, Exclusive},
 	{ReadWord, Shared}, {"__rlock__", Shared},
@@ -97,7 +97,7 @@ func IDOf(name string) (ID, bool) {
 }
 
 // ParseName returns what a claim's node claims, and its number; ok is false for any other node.
-func ParseName(name string) (number int32, k ClaimKind, ok bool) {
+func ParseName(name string) (number int32, k Mode, ok bool) {
 	for _, width := range [...]int{numberDigits, numberDigits + 1} { // the minus of a negative one may end a word
 		if len(name) < width {
 			break
@@ -109,7 +109,7 @@ func ParseName(name string) (number int32, k ClaimKind, ok bool) {
 		}
 		for _, w := range words {
 			if len(head) > len(w.Word) && strings.HasSuffix(head, w.Word) {
-				return number, w.Kind, true
+				return number, w.Mode, true
 			}
 		}
 		if head == bareWord {

@@ -12,29 +12,29 @@ import (
 // A Claim is one node in the queue.
 type Claim struct {
 	Number int32
-	Kind   ClaimKind
+	Mode   Mode
 	Name   string // of its node
 }
 
 // A Queue holds the claims of one lock, the oldest first. It is a pure function of a listing, and of the number of permits. Guarantees:
 //  1. the queue is ordered by number, never by the text of names, and a counter that wraps does not disturb the order;
-//  2. children that are not claims of the kinds asked for were set aside, never an error.
+//  2. children that are not claims of the modes asked for were set aside, never an error.
 type Queue struct {
 	Claims  []Claim
-	Other   Claim // the oldest claim of a kind that was not asked for; its name is empty if there is none
+	Other   Claim // the oldest claim of a mode that was not asked for; its name is empty if there is none
 	Curator bool  // it may be the path of Curator's semaphore, whose claims are in two directories below
 	Permits int   // how many claims may be granted at once, where the lock has a number for that; otherwise 0
 	Spent   bool  // the directory's counter stands at its end
 }
 
-// Parse makes the queue of a directory from its listing, of the claims that are of one of kinds.
-func Parse(names []string, kinds ClaimKind) Queue {
+// Parse makes the queue of a directory from its listing, of the claims that are of one of modes.
+func Parse(names []string, modes Mode) Queue {
 	q := Queue{Claims: make([]Claim, 0, len(names)), Curator: isCuratorSemaphore(names)}
 	for _, name := range names {
 		number, k, ok := ParseName(name)
 		switch {
 		case !ok:
-		case k&kinds != 0:
+		case k&modes != 0:
 			q.Claims = append(q.Claims, Claim{number, k, name})
 		case q.Other.Name == "" || Before(number, q.Other.Number):
 			q.Other = Claim{number, k, name}

@@ -5,29 +5,29 @@ import "strings"
 // Rules make a kind of lock of a queue: how its claims are named, which claims stand in its queue, and for which of them a
 // claim has to wait. Permits, a gate and downgrades are all else that fair locks differ in.
 type Rules struct {
-	Verb  string    // what its Lock is called in errors
-	Word  string    // in the names of its claims; see name.go
-	Kind  ClaimKind // of its claims
-	Heeds ClaimKind // the kinds of claims that stand in its queue; all others in the directory are passed over
+	Verb  string // what its Lock is called in errors
+	Word  string // in the names of its claims; see name.go
+	Mode  Mode   // of its claims
+	Heeds Mode   // the modes of the claims that stand in its queue; all others in the directory are passed over
 }
 
 var (
-	MutexRules  = Rules{Verb: "lock", Word: LockWord, Kind: Exclusive, Heeds: Exclusive | Shared}
-	WriteRules  = Rules{Verb: "lock", Word: writeWord, Kind: Exclusive, Heeds: Exclusive | Shared}
-	ReadRules   = Rules{Verb: "read lock", Word: ReadWord, Kind: Shared, Heeds: Exclusive | Shared}
-	PermitRules = Rules{Verb: "acquire", Word: PermitWord, Kind: Permit, Heeds: Permit}
+	MutexRules  = Rules{Verb: "lock", Word: LockWord, Mode: Exclusive, Heeds: Exclusive | Shared}
+	WriteRules  = Rules{Verb: "lock", Word: writeWord, Mode: Exclusive, Heeds: Exclusive | Shared}
+	ReadRules   = Rules{Verb: "read lock", Word: ReadWord, Mode: Shared, Heeds: Exclusive | Shared}
+	PermitRules = Rules{Verb: "acquire", Word: PermitWord, Mode: Permit, Heeds: Permit}
 )
 
 // ElectionRules are those of a mutex with the names of Curator's LeaderLatch. Only candidates stand in its queue: other
 // claims in the directory neither wait for them nor are waited for.
-var ElectionRules = Rules{Verb: "lock", Word: latchWord, Kind: Candidacy, Heeds: Candidacy}
+var ElectionRules = Rules{Verb: "lock", Word: latchWord, Mode: Candidacy, Heeds: Candidacy}
 
 // UnfairRules are those of a lock without a queue: its claim has no word, and waits for none.
-var UnfairRules = Rules{Verb: "lock", Kind: Exclusive, Heeds: Exclusive}
+var UnfairRules = Rules{Verb: "lock", Mode: Exclusive, Heeds: Exclusive}
 
 // Reenters reports whether Lock under a hold's context returns another hold of the same node, and takes no second place in the
 // queue. A semaphore gives another permit, and an election another candidacy.
-func (r *Rules) Reenters() bool { return r.Kind&(Exclusive|Shared) != 0 }
+func (r *Rules) Reenters() bool { return r.Mode&(Exclusive|Shared) != 0 }
 
 // Moves reports whether a holder may let another node take the place of its own (Hold.Downgrade). When its node goes, such a
 // holder may still hold the lock; only the release marker tells that it has left.
@@ -40,7 +40,7 @@ func mayMove(name string) bool { return strings.Contains(name, writeWord) }
 // behind place. It need not return all of them: while those that it returns are there, the claim is not granted, and when one leaves,
 // WaitsFor is called again.
 func (r *Rules) WaitsFor(q Queue, place int) []int {
-	if r.Kind == Permit {
+	if r.Mode == Permit {
 		return waitForPermits(q, place)
 	}
 	return waitForConflict(q, place)
@@ -50,7 +50,7 @@ func (r *Rules) WaitsFor(q Queue, place int) []int {
 // share the lock with. That one waits for those further ahead.
 func waitForConflict(q Queue, place int) []int {
 	for i := place - 1; i >= 0; i-- {
-		if conflict(q.Claims[i].Kind, q.Claims[place].Kind) {
+		if conflict(q.Claims[i].Mode, q.Claims[place].Mode) {
 			return []int{i}
 		}
 	}
@@ -82,7 +82,7 @@ func waitForPermits(q Queue, place int) []int {
 }
 
 // conflict reports whether two claims cannot hold the lock at once.
-func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
+func conflict(a, b Mode) bool { return a != Shared || b != Shared }
 
 // FreedBy reports whether the claim at place, which waits for the claim at ended, is granted once that one's node is deleted. No
 // listing is needed for it.
@@ -91,20 +91,20 @@ func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
 // with has left, with one exception: ahead of a reader, a writer may have downgraded instead, and still read. Take a writer 1 that may have
 // downgraded, a reader 2 and a writer 3: when 2 releases, 3 is not granted.
 func (r *Rules) FreedBy(q Queue, ended, place int, announced bool) bool {
-	if r.Kind == Permit {
+	if r.Mode == Permit {
 		return place <= q.Permits
 	}
 	gone := q.Claims[ended]
 	for i, c := range q.Claims[:place] {
-		hasLeft := i == ended || announced && i < ended && conflict(c.Kind, gone.Kind)
-		mayRead := mayMove(c.Name) && (i == ended && !announced || i < ended && gone.Kind == Shared) // by a downgrade instead
+		hasLeft := i == ended || announced && i < ended && conflict(c.Mode, gone.Mode)
+		mayRead := mayMove(c.Name) && (i == ended && !announced || i < ended && gone.Mode == Shared) // by a downgrade instead
 		switch {
 		case hasLeft && !mayRead:
 			continue
 		case hasLeft:
-			c.Kind = Shared
+			c.Mode = Shared
 		}
-		if conflict(c.Kind, q.Claims[place].Kind) {
+		if conflict(c.Mode, q.Claims[place].Mode) {
 			return false
 		}
 	}
@@ -115,5 +115,5 @@ func (r *Rules) FreedBy(q Queue, ended, place int, announced bool) bool {
 // then cannot tell from the deletion whether a holder has released or a waiter has died. It does if its claim could be downgraded and
 // was not: the deletion alone could be a downgrade. A semaphore's does not: there the claims ahead of a holder need not have gone.
 func (r *Rules) NeedsReleaseMarker(waited, downgraded bool) bool {
-	return r.Kind != Permit && (waited || r.Moves() && !downgraded)
+	return r.Mode != Permit && (waited || r.Moves() && !downgraded)
 }

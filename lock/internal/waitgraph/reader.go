@@ -112,7 +112,7 @@ func (r *Reader) read(dir string) (*queue.ReadQueue, error) {
 	case err != nil:
 		return nil, err
 	}
-	return r.readClaims(dir, node, queue.Parse(names, ^queue.ClaimKind(0)))
+	return r.readClaims(dir, node, queue.Parse(names, ^queue.Mode(0)))
 }
 
 // ReadDirectory sends p with the requests for the znode at dir and the names of its children, and returns the answers.

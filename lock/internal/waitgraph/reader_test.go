@@ -23,7 +23,7 @@ func TestSurveyOfALongLine(t *testing.T) {
 	for i := range n {
 		name := newID().Prefix(queue.LockWord) + fmt.Sprintf("%010d", i)
 		held := fmt.Sprintf("/of/%d", i)
-		q.Claims = append(q.Claims, queue.Claim{Number: int32(i), Kind: queue.Exclusive, Name: name})
+		q.Claims = append(q.Claims, queue.Claim{Number: int32(i), Mode: queue.Exclusive, Name: name})
 		of = append(of, &queue.Entry{HoldID: queue.HoldIDOf("/long", name), Dir: "/long", Under: []string{held + "/it"}, Contender: queue.Contender{Token: int64(i)}})
 		v.queues[held] = &queue.ReadQueue{}
 	}

@@ -48,7 +48,7 @@ var Mutations = []Mutation{
 		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
 	}},
 	{Name: "there is no cleaner", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
-		{File: "lock/cleaner.go", Old: "	attemptIDs.add(d.id)\n", New: "	return\n"},
+		{File: "lock/cleaner.go", Old: "	attemptIDs.add(left.id)\n", New: "	return\n"},
 	}},
 	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Short: true, Patches: []Patch{
 		{File: "lock/wait.go", Old: "watches := append(slices.Clone(a.watches), a.knownPermits.watch)", New: "watches := []*client.Watch{a.knownPermits.watch}"},
@@ -70,14 +70,14 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/queue.go", Old: "cmp.Or(int(a.Number-b.Number), strings.Compare(a.Name, b.Name))", New: "cmp.Or(strings.Compare(a.Name, b.Name), int(a.Number-b.Number))"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/guard.go", Old: "if g.guarded.own == nil && g.guarded.arming == nil && !now.Before(g.guarded.notBefore) && !now.Before(g.guarded.due) {", New: "if false {"},
+		{File: "lock/watchdog.go", Old: "if g.watched.own == nil && g.watched.arming == nil && !now.Before(g.watched.notBefore) && !now.Before(g.watched.due) {", New: "if false {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/deadline.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
-		{File: "lock/guard.go", Old: "	case l.Number != g.leaseNumber || l.Remaining <= 0:\n		return 0, g.expiry()\n	}\n	return l.Remaining, nil", New: "	case g.s.Err() != nil:\n		return 0, g.expiry()\n	}\n	return max(l.Remaining, 1e9), nil"},
+		{File: "lock/watchdog.go", Old: "	case l.Number != g.leaseNumber || l.Remaining <= 0:\n		return 0, g.expiry()\n	}\n	return l.Remaining, nil", New: "	case g.s.Err() != nil:\n		return 0, g.expiry()\n	}\n	return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/release.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.discard()\n"},
+		{File: "lock/fair.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.discard()\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
 		{File: "lock/release.go", Old: "	g.discard()\n	return &LockError{\"release\"", New: "	return &LockError{\"release\""},

@@ -17,7 +17,7 @@ import (
 
 // Locks that are taken and given back, one after the other, begin no goroutine each, nor does each lock value. No goroutine is
 // left when no more locks are taken.
-func TestHoldsThatEndAtOnceAreNotGuarded(t *testing.T) {
+func TestHoldsThatEndAtOnceAreNotWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, _ := abandoning(t)
 		cycle := func() {
@@ -39,7 +39,7 @@ func TestHoldsThatEndAtOnceAreNotGuarded(t *testing.T) {
 		const cycles = 20
 		for range cycles {
 			cycle()
-			time.Sleep(guardTick / 4)
+			time.Sleep(watchdogTick / 4)
 			if n := goroutines(t); n > before {
 				t.Fatalf("%d goroutines, %d after the first cycle", n, before)
 			}
@@ -48,7 +48,7 @@ func TestHoldsThatEndAtOnceAreNotGuarded(t *testing.T) {
 		if n := s.Stats().Requests - requests; n != most {
 			t.Errorf("%d requests for %d cycles, want %d", n, cycles, most)
 		}
-		time.Sleep(2 * guardTick)
+		time.Sleep(2 * watchdogTick)
 		synctest.Wait()
 		if n := goroutines(t); n >= before {
 			t.Errorf("%d goroutines are left of %d", n, before)
@@ -79,7 +79,7 @@ func TestAHoldThatHasJustBegunIsLost(t *testing.T) {
 		within time.Duration
 		end    func(t *testing.T, m *Mutex, h *Hold)
 	}{
-		{"its node is deleted", ErrNodeDeleted, 2 * guardTick, func(t *testing.T, m *Mutex, h *Hold) {
+		{"its node is deleted", ErrNodeDeleted, 2 * watchdogTick, func(t *testing.T, m *Mutex, h *Hold) {
 			if err := m.lock.s.Delete(t.Context(), h.Node(), zk.AnyVersion); err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestAHoldThatHasJustBegunIsLost(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, _, m := abandoning(t)
-			for range 3 { // the first one has the goroutine begun of the guard
+			for range 3 { // the first one has the goroutine begun of the watchdog
 				h, err := m.Lock(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -109,8 +109,8 @@ func TestAHoldThatHasJustBegunIsLost(t *testing.T) {
 	}
 }
 
-// However many holds a session has, one goroutine guards them.
-func TestOneGuardForAllHolds(t *testing.T) {
+// However many holds a session has, one goroutine watches them.
+func TestOneWatchdogForAllHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		s := srv.Session(t, "s")
@@ -153,8 +153,8 @@ func TestOneGuardForAllHolds(t *testing.T) {
 	})
 }
 
-// A hook that waits, when one hold is lost, does not keep the guard from the others.
-func TestAHookThatWaitsHoldsUpNoGuard(t *testing.T) {
+// A hook that waits, when one hold is lost, does not keep the watchdog from the others.
+func TestAHookThatWaitsHoldsUpNoWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		s, other := srv.Session(t, "s"), srv.Session(t, "other")
@@ -187,8 +187,8 @@ func TestAHookThatWaitsHoldsUpNoGuard(t *testing.T) {
 	})
 }
 
-// A hold that lasts is guarded, with a watch on its node.
-func TestAHoldThatLastsIsGuarded(t *testing.T) {
+// A hold that lasts is watched, with a watch on its node.
+func TestAHoldThatLastsIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, m := abandoning(t)
 		h, err := m.Lock(t.Context())
@@ -196,7 +196,7 @@ func TestAHoldThatLastsIsGuarded(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := s.Stats().Requests
-		time.Sleep(2 * guardTick)
+		time.Sleep(2 * watchdogTick)
 		synctest.Wait()
 		if n := s.Stats().Requests - before; n != 1 {
 			t.Errorf("%d requests, want the one that sets the watch", n)

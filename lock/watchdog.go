@@ -13,64 +13,64 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A guard watches over all grants of a session, on one goroutine. It ends a grant when the session ends, the grant's deadline
+// A watchdog watches over all grants of a session, on one goroutine. It ends a grant when the session ends, the grant's deadline
 // passes or its node is deleted, and hears what is written to the node.
 //
 // Most grants end within milliseconds, and a watch for each would cost more than the lock. So a grant is watched once it has
-// lasted for guardTick: until then it costs no goroutine, no timer and no request. The goroutine looks at all grants every
-// guardTick while there are new ones. It sleeps longer when there are none, and ends when there are no grants.
-type guard struct {
+// lasted for watchdogTick: until then it costs no goroutine, no timer and no request. The goroutine looks at all grants every
+// watchdogTick while there are new ones. It sleeps longer when there are none, and ends when there are no grants.
+type watchdog struct {
 	s    *client.Session
 	wake chan struct{} // holds a signal when there is something to look at; room for one
 
-	// Guarded by guards.
+	// Guarded by watchdogs.
 	begun []*grant // the grants that have begun since the last look
-	awake bool     // the guard looks within guardTick
+	awake bool     // the watchdog looks within watchdogTick
 
-	grants []*grant // used by run alone; those that have lasted for guardTick are watched
+	grants []*grant // used by run alone; those that have lasted for watchdogTick are watched
 }
 
 const (
-	guardTick = 25 * time.Millisecond // how often the guard looks while there are new grants; a grant is watched at this age
-	shortTerm = time.Second           // where a hold lasts no longer than this without a heartbeat, it is watched at once
+	watchdogTick = 25 * time.Millisecond // how often the watchdog looks while there are new grants; a grant is watched at this age
+	shortTerm    = time.Second           // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )
 
-// guards are those of all sessions. They belong to sessions and not to locks, because a session may use many lock values, each of
+// watchdogs are those of all sessions. They belong to sessions and not to locks, because a session may use many lock values, each of
 // them once.
-var guards = struct {
+var watchdogs = struct {
 	sync.Mutex
-	of map[*client.Session]*guard
-}{of: map[*client.Session]*guard{}}
+	of map[*client.Session]*watchdog
+}{of: map[*client.Session]*watchdog{}}
 
-// guarded is what the guard knows of a grant's node. The watch need not be cancelled when the grant ends: it fires when the node goes.
-type guarded struct {
+// watched is what the watchdog knows of a grant's node. The watch need not be cancelled when the grant ends: it fires when the node goes.
+type watched struct {
 	due       time.Time                    // when to begin watching it; zero once that has begun
-	node      string                       // path at which the node is, as far as the guard knows; empty if the node is gone
+	node      string                       // path at which the node is, as far as the watchdog knows; empty if the node is gone
 	own       *client.Watch                // on node; nil if there is none
 	arming    *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
 	notBefore time.Time                    // when to ask again at the earliest, after the server has refused a watch
 }
 
-// putUnderGuard hands the grant to its session's guard. own is a watch on its node that is armed already, or nil. If the session is
+// putUnderWatchdog hands the grant to its session's watchdog. own is a watch on its node that is armed already, or nil. If the session is
 // over, the grant is lost.
-func (g *grant) putUnderGuard(own *client.Watch) {
-	g.guarded.due, g.guarded.node, g.guarded.own = time.Now(), g.nodePath(), own // the node as it is before a downgrade
+func (g *grant) putUnderWatchdog(own *client.Watch) {
+	g.watched.due, g.watched.node, g.watched.own = time.Now(), g.nodePath(), own // the node as it is before a downgrade
 	short := lease.Term(g.s.Timeout()) < shortTerm
 	if !short {
-		g.guarded.due = g.guarded.due.Add(guardTick)
+		g.watched.due = g.watched.due.Add(watchdogTick)
 	}
-	guards.Lock()
-	k := guards.of[g.s]
+	watchdogs.Lock()
+	k := watchdogs.of[g.s]
 	if k == nil {
-		k = &guard{s: g.s, wake: make(chan struct{}, 1), awake: true}
-		if !bridge.Of(g.s).Guard(k.run) {
-			guards.Unlock()
+		k = &watchdog{s: g.s, wake: make(chan struct{}, 1), awake: true}
+		if !bridge.Of(g.s).RunWatchdog(k.run) {
+			watchdogs.Unlock()
 			g.lose(g.s.Err())
 			return
 		}
-		guards.of[g.s] = k
+		watchdogs.of[g.s] = k
 	}
-	defer guards.Unlock()
+	defer watchdogs.Unlock()
 	k.begun = append(k.begun, g)
 	if short || !k.awake {
 		k.awake = true
@@ -81,9 +81,9 @@ func (g *grant) putUnderGuard(own *client.Watch) {
 	}
 }
 
-// run looks until the session is over or the guard has had nothing to do for a while.
-func (k *guard) run() {
-	timer := time.NewTimer(guardTick)
+// run looks until the session is over or the watchdog has had nothing to do for a while.
+func (k *watchdog) run() {
+	timer := time.NewTimer(watchdogTick)
 	defer timer.Stop()
 	for {
 		select {
@@ -100,12 +100,12 @@ func (k *guard) run() {
 }
 
 // look looks at every grant once, and returns when the next look is due at the latest.
-func (k *guard) look() (next time.Time) {
-	guards.Lock()
+func (k *watchdog) look() (next time.Time) {
+	watchdogs.Lock()
 	k.grants = append(k.grants, k.begun...)
 	clear(k.begun)
 	k.begun = k.begun[:0]
-	guards.Unlock()
+	watchdogs.Unlock()
 	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
 	leases := sync.OnceValue(func() (all [client.VouchWrite + 1]bridge.Lease) { // once, and only if a grant is due: system calls
@@ -119,8 +119,8 @@ func (k *guard) look() (next time.Time) {
 		if g.hasEnded() {
 			continue
 		}
-		left, cause := guardTick, over
-		if over == nil && !now.Before(g.guarded.due) {
+		left, cause := watchdogTick, over
+		if over == nil && !now.Before(g.watched.due) {
 			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.wake)
 		}
 		switch {
@@ -143,17 +143,17 @@ func (k *guard) look() (next time.Time) {
 	return now.Add(pause)
 }
 
-// sleepOrEnd returns until when to sleep after a look that is to be followed by another one at next, or ends the guard if there is
+// sleepOrEnd returns until when to sleep after a look that is to be followed by another one at next, or ends the watchdog if there is
 // nothing left to do.
-func (k *guard) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
-	guards.Lock()
-	defer guards.Unlock()
-	tick := time.Now().Add(guardTick)
+func (k *watchdog) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
+	watchdogs.Lock()
+	defer watchdogs.Unlock()
+	tick := time.Now().Add(watchdogTick)
 	switch {
 	case len(k.begun) > 0 && tick.Before(next):
 		next = tick
 	case len(k.begun) == 0 && len(k.grants) == 0:
-		delete(guards.of, k.s)
+		delete(watchdogs.of, k.s)
 		return next, true
 	}
 	k.awake = !next.After(tick)
@@ -161,10 +161,10 @@ func (k *guard) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 }
 
 // watch asks for watches on the nodes that have none. patience bounds how long it waits for room in the session.
-func (k *guard) watch(now time.Time, patience time.Duration) {
+func (k *watchdog) watch(now time.Time, patience time.Duration) {
 	var due []*grant
 	for _, g := range k.grants {
-		if g.guarded.own == nil && g.guarded.arming == nil && !now.Before(g.guarded.notBefore) && !now.Before(g.guarded.due) {
+		if g.watched.own == nil && g.watched.arming == nil && !now.Before(g.watched.notBefore) && !now.Before(g.watched.due) {
 			due = append(due, g)
 		}
 	}
@@ -175,10 +175,10 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 	defer cancel()
 	for _, g := range due {
 		p := k.s.Pipeline()
-		g.guarded.arming, g.guarded.own = p.WatchGet(g.guarded.node)
+		g.watched.arming, g.watched.own = p.WatchGet(g.watched.node)
 		p.Send(ctx)
-		bridge.Notify(g.guarded.arming, k.wake)
-		bridge.Notify(g.guarded.own, k.wake)
+		bridge.Notify(g.watched.arming, k.wake)
+		bridge.Notify(g.watched.own, k.wake)
 	}
 }
 
@@ -187,7 +187,7 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 func (g *grant) refresh(l bridge.Lease, wake chan<- struct{}) (left time.Duration, lost error) {
 	g.takeEvents(wake)
 	switch {
-	case g.guarded.node == "":
+	case g.watched.node == "":
 		return 0, cmp.Or(g.s.Err(), ErrNodeDeleted) // the session may have ended, and the node with it
 	case l.Number != g.leaseNumber || l.Remaining <= 0:
 		return 0, g.expiry()
@@ -197,7 +197,7 @@ func (g *grant) refresh(l bridge.Lease, wake chan<- struct{}) (left time.Duratio
 
 // takeEvents notes what the watch on the grant's node, or the request that sets it, has told since the last look.
 func (g *grant) takeEvents(wake chan<- struct{}) {
-	w := &g.guarded
+	w := &g.watched
 	if !w.due.IsZero() && w.own != nil { // the first look at a watch that the attempt has set
 		bridge.Notify(w.own, wake)
 	}
@@ -212,7 +212,7 @@ func (g *grant) takeEvents(wake chan<- struct{}) {
 	}
 	if w.own != nil && w.own.Fired() {
 		ev, _, err := w.own.Event()
-		w.own = nil // the guard sets another one unless the node or the session has gone
+		w.own = nil // the watchdog sets another one unless the node or the session has gone
 		if err == nil && ev.Type == zk.NodeDeleted {
 			w.node = g.otherPath(w.node)
 		}
@@ -221,20 +221,20 @@ func (g *grant) takeEvents(wake chan<- struct{}) {
 
 // takeAnswer takes the answer to the request that sets the watch.
 func (g *grant) takeAnswer() {
-	node, err := g.guarded.arming.Wait(context.Background())
-	g.guarded.arming = nil
+	node, err := g.watched.arming.Wait(context.Background())
+	g.watched.arming = nil
 	switch {
 	case errors.Is(err, zk.ErrNoNode),
-		err == nil && g.guarded.node == g.lock.dir && node.Stat.Czxid != g.token: // of an unfair lock, and another contender's
-		g.guarded.own.Cancel()
-		g.guarded.own, g.guarded.node = nil, g.otherPath(g.guarded.node)
+		err == nil && g.watched.node == g.lock.dir && node.Stat.Czxid != g.token: // of an unfair lock, and another contender's
+		g.watched.own.Cancel()
+		g.watched.own, g.watched.node = nil, g.otherPath(g.watched.node)
 	case err == nil:
-		g.noteMoved(g.guarded.node)
-		g.noteRevoked(g.guarded.node, node)
+		g.noteMoved(g.watched.node)
+		g.noteRevoked(g.watched.node, node)
 	default:
-		g.guarded.own = nil
+		g.watched.own = nil
 		if !errors.Is(err, zk.ErrConnectionLoss) {
-			g.guarded.notBefore = time.Now().Add(lease.Glance(g.s.Timeout()))
+			g.watched.notBefore = time.Now().Add(lease.Glance(g.s.Timeout()))
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // A session that is closed takes the holder's node along, and the server tells of that first. The holder is told of the
-// session, whichever of the two its guard hears first; here it hears both at once, since it begins only then.
+// session, whichever of the two its watchdog hears first; here it hears both at once, since it begins only then.
 func TestAHolderIsToldThatItsSessionWasClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
@@ -63,9 +63,9 @@ func TestAHolderIsToldThatItsSessionWasClosed(t *testing.T) {
 	})
 }
 
-// A guard that has waited for room in the session still ends a hold at its deadline: a request for a watch waits until the
+// A watchdog that has waited for room in the session still ends a hold at its deadline: a request for a watch waits until the
 // connection breaks just before, and what it returns then must not put the next look off.
-func TestAGuardThatWaitsForRoomEndsAHoldInTime(t *testing.T) {
+func TestAWatchdogThatWaitsForRoomEndsAHoldInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		link := srv.Link("s")
@@ -90,8 +90,8 @@ func TestAGuardThatWaitsForRoomEndsAHoldInTime(t *testing.T) {
 	})
 }
 
-// A guard does not read the clock, which takes a system call, for each hold whenever it looks.
-func TestAGuardOfManyHoldsSparesTheClock(t *testing.T) {
+// A watchdog does not read the clock, which takes a system call, for each hold whenever it looks.
+func TestAWatchdogOfManyHoldsSparesTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const holds, looks = 100, 10
 		srv := zktest.New(t, zktest.Options{})
