@@ -242,3 +242,38 @@ func TestReleaseWhileADowngradeIsOpen(t *testing.T) {
 		})
 	}
 }
+
+// A hold that is downgraded as soon as it is granted, after a wait, is not taken for lost: the watch that the attempt has set on the
+// write node fires for the downgrade.
+func TestF33_DowngradeInTheHookGranted(t *testing.T) {
+	for name, waits := range map[string]bool{"after a wait": true, "at once": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				before, err := NewRWMutex(srv.Session(t, "before"), "/locks/a", Options{})
+				must(t, err)
+				m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{Hooks: Hooks{
+					Granted: func(ctx context.Context, _ string, h *Hold) { must(t, h.Downgrade(ctx)) },
+				}})
+				must(t, err)
+				if waits {
+					ahead, err := before.Lock(t.Context())
+					must(t, err)
+					time.AfterFunc(time.Second, func() { ahead.Release(t.Context()) })
+				}
+				h, err := m.Lock(t.Context())
+				must(t, err)
+				time.Sleep(time.Minute)
+				must(t, h.Cause())
+				if r, err := before.TryRLock(t.Context()); err != nil {
+					t.Errorf("TryRLock beside the downgraded hold: %v", err)
+				} else {
+					must(t, r.Release(t.Context()))
+				}
+				must(t, h.Release(t.Context()))
+				_, err = before.TryLock(t.Context())
+				must(t, err)
+			})
+		})
+	}
+}

@@ -94,7 +94,7 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 		if granted := g.lock.opt.Hooks.Granted; granted != nil {
 			granted(ctx, g.lock.path, holds[i])
 		}
-		g.putUnderWatchdog(a.watches[i])
+		g.putUnderWatchdog(a.nodes[i], a.watches[i])
 	}
 	returned = true
 	a.nodes, a.watches, a.delayMarker = nil, nil, "" // the holds' now

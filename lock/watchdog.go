@@ -51,10 +51,10 @@ type watched struct {
 	notBefore time.Time                    // when to ask again at the earliest, after the server has refused a watch
 }
 
-// putUnderWatchdog hands the grant to its session's watchdog. own is a watch on its node that is armed already, or nil. If the session is
-// over, the grant is lost.
-func (g *grant) putUnderWatchdog(own *client.Watch) {
-	g.watched.due, g.watched.node, g.watched.own = time.Now(), g.nodePath(), own // the node as it is before a downgrade
+// putUnderWatchdog hands the grant to its session's watchdog. node is the path that it was granted with: a downgrade may have put another
+// in its place since. own is a watch on that which is armed already, or nil. If the session is over, the grant is lost.
+func (g *grant) putUnderWatchdog(node string, own *client.Watch) {
+	g.watched.due, g.watched.node, g.watched.own = time.Now(), node, own
 	short := lease.Term(g.s.Timeout()) < shortTerm
 	if !short {
 		g.watched.due = g.watched.due.Add(watchdogTick)
