@@ -5,15 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -87,7 +86,7 @@ type ownNodes struct {
 	token   int64     // creation zxid of the nodes; 0 if unknown
 	created *creation // the create that is under way; nil if none is
 	unknown bool      // there may be nodes that we do not know of: look for the id
-	stray   bool      // there is one node; it is removed only if it is the session's
+	revived bool      // there is one node; it is removed only if it is the session's
 }
 
 // awaitCreate waits for the outcome of the create that is under way, and notes it. The outcome comes, or the connection ends: both
@@ -96,7 +95,7 @@ func (c *ownNodes) awaitCreate(ctx context.Context) error {
 	nodes, czxid, err := c.created.await(ctx)
 	lost := errors.Is(err, zk.ErrConnectionLoss)
 	switch {
-	case err == nil: // there are no others: an attempt creates again only once it knows what became of the create before
+	case err == nil: // there are no others, with ZooKeeper: an attempt creates again only once it knows what became of the create before
 		c.nodes, c.token, c.created, c.unknown = nodes, czxid, nil, false
 	case lost || !client.MaybeApplied(err):
 		c.created, c.unknown = nil, c.unknown || lost
@@ -107,8 +106,8 @@ func (c *ownNodes) awaitCreate(ctx context.Context) error {
 // A view is the queue as a listing showed it.
 type view struct {
 	queue queue.Queue // empty if no claim is waited for
-	ahead int         // how many claims are ahead of our first
-	place int         // of our last
+	first int         // place of our first claim: so many are ahead
+	last  int         // place of our last
 	waits []int       // places of claims that we wait for; none: the lock is ours
 	conn  uint64      // connection that the listing came on
 }
@@ -116,8 +115,8 @@ type view struct {
 // ours reports whether the lock is ours, as the listing showed.
 func (v view) ours() bool { return len(v.waits) == 0 }
 
-// first returns the path of the first claim in the queue.
-func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
+// head returns the path of the first claim in the queue.
+func (v view) head(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
 // run joins the queue, and returns the holds when the lock is ours. An attempt that
 // returns no holds is abandoned, also when a function of the user's, such as Hooks.Waiting, has panicked. A node of ours may have
@@ -142,7 +141,7 @@ func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 	return holds, err
 }
 
-// proceed is run from a view of the queue on.
+// proceed waits until the lock is ours, from a view of the queue on, and returns the holds.
 func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	for {
 		if !v.ours() {
@@ -272,7 +271,7 @@ func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pend
 	a.shownAt = bridge.Sent(listed)
 	places := q.PlacesOf(a.id)
 	switch {
-	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
+	case len(places) == 0 && a.unknown:
 		return view{}, errAbsent
 	case len(places) < a.count:
 		return view{}, ErrPlaceLost
@@ -280,25 +279,25 @@ func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pend
 	if err := a.recognize(ctx, q, places); err != nil {
 		return view{}, err
 	}
-	v := view{ahead: places[0], place: places[a.count-1], conn: bridge.Conn(listed)}
-	err := a.refuseOtherKind(ctx, q, v.ahead)
+	v := view{first: places[0], last: places[a.count-1], conn: bridge.Conn(listed)}
+	err := a.refuseOtherKind(ctx, q, v.first)
 	if err == nil && a.lock.permits != nil {
 		q.Permits, err = a.readPermits(ctx)
 	}
 	if err != nil {
 		return view{}, err
 	}
-	v.waits = a.lock.rules.WaitsFor(q, v.place)
-	v.waits = slices.DeleteFunc(v.waits, func(i int) bool { return i >= v.ahead }) // our own leave with us
+	v.waits = a.lock.rules.WaitsFor(q, v.last)
+	v.waits = slices.DeleteFunc(v.waits, func(i int) bool { return i >= v.first }) // our own leave with us
 	if !v.ours() {
 		v.queue = q
-		a.lock.removeStrays(q.Claims[:v.ahead])
+		a.lock.removeRevived(q.Claims[:v.first])
 	}
 	return v, nil
 }
 
 // refuseOtherKind returns a *KindError if a claim of another kind is ahead of our first, unless Options.AllowOtherKinds is set. The
-// contenders behind us see our claim, and refuse.
+// contenders behind us see our claim, and refuse. The claims of Curator's semaphore are in a directory below, and any of them refuses.
 func (a *attempt) refuseOtherKind(ctx context.Context, q queue.Queue, first int) error {
 	if a.lock.opt.AllowOtherKinds {
 		return nil
@@ -319,7 +318,8 @@ func (a *attempt) refuseOtherKind(ctx context.Context, q queue.Queue, first int)
 	return nil
 }
 
-// recognize looks at our nodes, which a listing has shown at these places, and notes their paths and token unless those are known.
+// recognize looks at our nodes, which a listing has shown at these places, and notes their paths and token unless those are known. It
+// refuses nodes whose order is unknown, and hands those that are too many to the cleaner.
 func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) error {
 	nodes := make([]string, len(places))
 	for i, place := range places {
@@ -359,7 +359,7 @@ func (a *attempt) tryGrant(ctx context.Context) ([]*Hold, error) {
 		}
 	}
 	if c := a.lock.permits; c != nil && c.stored && a.knownPermits.n == 0 { // none was stored: another contender may have since
-		if n, err := a.lock.permits.agree(ctx, a.lock, a.count, true); err != nil || n != a.lock.permits.n {
+		if n, err := c.agree(ctx, a.lock, a.count, true); err != nil || n != c.n {
 			return nil, err
 		}
 	}
@@ -374,20 +374,11 @@ func (a *attempt) tryGrant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// overtime is how much longer than its context a Lock takes at most for a last request: to delete the delay marker of an attempt
-// that has failed, or to learn which holder it has waited for.
-const overtime = 100 * time.Millisecond
-
 // abandon hands what the attempt leaves to the cleaner. It waits for the deletion of a delay marker, overtime at most. The
 // watches on our own nodes need no cancelling: they fire when the nodes go.
 func (a *attempt) abandon() {
-	if a.waited {
-		a.cancelWatches()
-	}
+	a.cancelWatches()
 	a.removeDelayMarker()
-	if a.created != nil {
-		a.awaitCreate(ending.Ended(context.Canceled)) // withdraws what has not been sent: an outage may be long
-	}
 	a.end()
 }
 
@@ -413,13 +404,13 @@ func (a *attemptBase) checkOwn() error {
 
 // needsListing reports whether our nodes have to be looked at again. Without a watch on each, an operator may have deleted one unnoticed,
 // so they must have been seen within the time for which a hold is believed without an answer. With watches it does not matter when:
-// the event of a deletion comes before the answer that the session's lease rests on.
+// the event of a deletion comes before the answer that the session's lease rests on, or right after it if that is a handshake.
 func (a *attemptBase) needsListing(now clock.Instant) bool {
 	return slices.Contains(a.watches, nil) && now.Sub(a.shownAt) >= lease.Term(a.base.s.Timeout())
 }
 
 // attemptIDs are the ids of this process that something still stands for: an attempt, a grant, or leftovers. Each adds the id when it
-// begins and drops it when it ends. An id that is in none of them is that of a stray.
+// begins and drops it when it ends. An id that is in none of them is that of a revived claim.
 var attemptIDs = idRegistry{uses: map[queue.ID]int{}}
 
 type idRegistry struct {

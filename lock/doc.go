@@ -47,7 +47,7 @@
 //   - A delay marker is a persistent znode beside a claim that may write, where Options.Delay is set. A release deletes it. One
 //     whose claim is gone is an orphan: its hold was lost.
 //   - Leftovers are znodes that an attempt, a lost hold or an unconfirmed release left. The cleaner deletes them.
-//   - A stray is a claim that is back after its deletion, which the ensemble has lost. Its session deletes it again.
+//   - A revived claim is one that is back after its deletion, which the ensemble has lost. Its session deletes it again.
 //   - The watchdog is the goroutine that looks after all grants of a session, and ends those that are lost.
 //   - The gate of Curator's semaphore is the lock that a contender holds on its way into the queue.
 //   - A fencing token is a number that grows from holder to holder, so that a resource can refuse a late one.
@@ -56,7 +56,7 @@
 //
 // The queue is lock/internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is lock.go (what a caller
 // sees), fair.go (what locks with a queue have in common), attempt.go (create, list, decide) and wait.go; heldchain.go is where a
-// lock is asked for under its own hold. A hold.go is the handle of a grant.go, which ends because of what deadline.go, watchdog.go and
+// lock is asked for under its own hold. A hold.go is the handle of a grant.go, which ends because of what lease.go, watchdog.go and
 // release.go find, with cleaner.go after an error. The rule of the deadline is package internal/lease at the root of the module;
 // client/lease.go keeps the session's lease by it. "make walk" lists the files that a free mutex goes through.
 //

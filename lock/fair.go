@@ -40,7 +40,7 @@ func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold,
 		}
 		defer func() {
 			if err := gate[0].Release(ctx); err != nil && ctx.Err() == nil { // it goes in the background, or has gone
-				f.opt.Logger.Warn("the lock on the way in was not released in time", "lock", f.gate.dir, "error", err)
+				f.opt.Logger.Warn("the lock on the way in was lost, or its release is not confirmed yet", "lock", f.gate.dir, "error", err)
 			}
 		}()
 	}
@@ -49,7 +49,7 @@ func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold,
 	}
 	for {
 		holds, err := newAttempt(f, count, try, f.opt.claimRecord(ctx, try)).run(ctx)
-		again := f.opt.Requeue && errors.Is(err, ErrPlaceLost) && ctx.Err() == nil // the cause of ctx may be another lock's ErrPlaceLost
+		again := f.opt.Requeue && err == ErrPlaceLost // and not another lock's, as the cause of ctx may be
 		if try || !again {
 			return holds, err
 		}
@@ -122,7 +122,7 @@ func (g *grant) delete(ctx context.Context, node string, announced bool) error {
 // it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
 // everything that was applied before.
 func (f *fairLock) clean(ctx context.Context, left *ownNodes) error {
-	if err := f.checkStray(ctx, left); err != nil {
+	if err := f.checkRevived(ctx, left); err != nil {
 		return err
 	}
 	p := f.s.Pipeline()

@@ -43,11 +43,11 @@ type grant struct {
 	}
 }
 
-// newGrant returns the grant of one of an attempt's nodes. It lasts no longer than the session's lease of that number.
-func newGrant(a *attemptBase, node string, leaseNumber uint64) *grant {
+// newGrant returns the grant of one of an attempt's nodes, asked for with ctx. It lasts no longer than the session's lease of that number.
+func newGrant(ctx context.Context, a *attemptBase, node string, leaseNumber uint64) *grant {
 	g := &grant{
 		lock: a.base, s: a.base.s, id: a.id, token: a.token, data: a.data, waited: a.waited, delayMarker: a.delayMarker,
-		leaseNumber: leaseNumber,
+		leaseNumber: leaseNumber, hookCtx: context.WithoutCancel(ctx),
 	}
 	g.revoked, g.revoke = context.WithCancel(context.Background())
 	attemptIDs.add(g.id)
@@ -78,8 +78,7 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	}
 	grants, holds := make([]*grant, len(a.nodes)), make([]*Hold, len(a.nodes))
 	for i, node := range a.nodes {
-		g := newGrant(a, node, l.Number)
-		g.hookCtx = context.WithoutCancel(ctx)
+		g := newGrant(ctx, a, node, l.Number)
 		grants[i], holds[i] = g, g.holdLocked(g.hookCtx) // no other goroutine knows of the grant
 	}
 	returned := false
@@ -109,6 +108,14 @@ func (g *grant) holdLocked(parent context.Context) *Hold {
 	return h
 }
 
+// endLocked ends the hold, and what ends with it.
+func (h *Hold) endLocked(cause error) {
+	h.cancel(cause)
+	for _, cancel := range h.enders {
+		cancel(cause)
+	}
+}
+
 // nodePath returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see
 // otherPath.
 func (g *grant) nodePath() string {
@@ -117,7 +124,7 @@ func (g *grant) nodePath() string {
 	return g.mu.node
 }
 
-// otherPath returns the path at which the grant's node can be if it is no longer at that one; empty if at none.
+// otherPath returns where the grant's node can be, as far as a downgrade has moved it, if it is not at node; empty if nowhere else.
 func (g *grant) otherPath(node string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

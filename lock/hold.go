@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
@@ -76,7 +77,7 @@ func (h *Hold) Node() string {
 
 // Check returns an operation that makes a Multi fail unless the holder's node is still there: a write inside ZooKeeper that carries
 // it takes effect only while the lock has not passed on. That of an unfair lock proves less; see Unfair.
-func (h *Hold) Check() client.Op { return client.OpCheck(h.Node(), -1) }
+func (h *Hold) Check() client.Op { return client.OpCheck(h.Node(), zk.AnyVersion) }
 
 // Remaining returns how long the hold lasts if no further heartbeat is answered: work that cannot be stopped should not
 // begin unless it takes less. It is 0 once the hold is over. Package internal/lease has the rule.
@@ -87,9 +88,11 @@ func (h *Hold) Remaining() time.Duration {
 	return max(h.g.remaining(), 0)
 }
 
-// Do runs f, and releases the hold when f returns or panics. f's context ends with the cause when ctx does and when the hold does. It
-// has the values of the hold's context, and else those of ctx, and derives from the holds of both. The error is f's, joined with the
-// loss of the lock or the failure to release it. If the hold is over already, f does not run and the error is the hold's Cause.
+// Do runs f, and releases the hold when f returns or panics. If the hold is over already, f does not run and the error is the hold's
+// Cause. Otherwise it is f's, joined with the loss of the lock or the failure to release it.
+//
+// f's context ends when ctx or the hold ends, with its cause. A value that it is asked for is that of the hold's context, or else that
+// of ctx. A Lock with it counts as one under the holds of both.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return workUnder(ctx, h, f)
 }
@@ -114,14 +117,6 @@ func (h *Hold) endWith(cancel context.CancelCauseFunc) {
 	h.enders = append(h.enders, cancel)
 	if h.ctx.Err() != nil {
 		cancel(context.Cause(h.ctx))
-	}
-}
-
-// endLocked ends the hold, and what ends with it.
-func (h *Hold) endLocked(cause error) {
-	h.cancel(cause)
-	for _, cancel := range h.enders {
-		cancel(cause)
 	}
 }
 

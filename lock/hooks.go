@@ -23,7 +23,7 @@ type Hooks struct {
 	Waiting func(ctx context.Context, path string, at Place)
 
 	// Granted is called with each hold that is granted, before Lock returns it. A re-entered hold is not granted anew. The context of
-	// the hold does not end before it returns; Hold.Cause says meanwhile whether the hold is over.
+	// the hold does not end by itself before it returns; Hold.Cause says meanwhile whether the hold is over.
 	Granted func(ctx context.Context, path string, h *Hold)
 
 	// Released is called when the last hold of a znode is released, before the znode is deleted.

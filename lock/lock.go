@@ -12,7 +12,7 @@ import (
 )
 
 // A Locker is a lock whose Lock returns one hold: a *Mutex, an *Unfair, an *RWMutex (its write side), or the Reader of one.
-// Functions that work with any of them take a Locker, and so does NewAll. A wrapper is a Locker if it embeds one; an All uses the
+// Functions that work with any of them take a Locker. It is a Member of an All, too: a wrapper is a Locker if it embeds one; an All uses the
 // lock that is embedded, and calls no method of the wrapper.
 type Locker interface {
 	Member

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -25,10 +26,10 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 		defer stop()
 	}
 	for ours := false; err == nil && !ours && !v.ours(); {
-		if n := a.lock.opt.QueueMax; n > 0 && v.ahead > n {
+		if n := a.lock.opt.QueueMax; n > 0 && v.first > n {
 			return ErrQueueFull
 		}
-		a.lock.tellWaiting(ctx, Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.lock.dir)})
+		a.lock.tellWaiting(ctx, Place{Ahead: v.first, Node: a.nodes[0], First: v.head(a.lock.dir)})
 		a.waited = true
 		ours, err = a.waitOnce(waitCtx, &v)
 		if err == nil && !ours {
@@ -48,7 +49,7 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 
 // decline leaves the queue again, and returns a *BusyError that names the claim at its head.
 func (a *attempt) decline(ctx context.Context, v view) error {
-	first := v.first(a.lock.dir)
+	first := v.head(a.lock.dir)
 	p := a.s.Pipeline()
 	answers := deleteAll(p, a.nodes)
 	holder := p.Get(first)
@@ -193,7 +194,7 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
 	for i, place := range v.waits {
 		name := v.queue.Claims[place].Name
 		if w := left[name]; w != nil && a.lock.rules.Mode == queue.Permit && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
-			w.frees = a.lock.rules.FreedBy(v.queue, place, v.place, false)
+			w.frees = a.lock.rules.FreedBy(v.queue, place, v.last, false)
 			all[i] = w
 			delete(left, name)
 		} else {
@@ -218,9 +219,9 @@ func (a *attempt) cancelWatches() {
 // watchClaim adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not
 // any deletion, gives us the lock.
 func (a *attempt) watchClaim(p *client.Pipeline, v view, place int) *claimWatch {
-	w := &claimWatch{frees: a.lock.rules.FreedBy(v.queue, place, v.place, false)}
+	w := &claimWatch{frees: a.lock.rules.FreedBy(v.queue, place, v.last, false)}
 	name := v.queue.Claims[place].Name
-	if id, ok := queue.IDOf(name); ok && !w.frees && a.lock.rules.FreedBy(v.queue, place, v.place, true) {
+	if id, ok := queue.IDOf(name); ok && !w.frees && a.lock.rules.FreedBy(v.queue, place, v.last, true) {
 		_, w.releaseMarker = p.WatchExists(zk.Join(a.lock.dir, id.ReleaseMarker())) // answered before what follows
 	}
 	w.got, w.node = p.WatchGet(zk.Join(a.lock.dir, name))
@@ -276,6 +277,10 @@ func (a *attempt) checkClaim(listedOn uint64, w *claimWatch) (ours bool, err err
 	}
 	return !a.lock.permits.varies() || a.knownPermits.current(conn), nil
 }
+
+// overtime is how much longer than its context a Lock takes at most for a last request: to delete the delay marker of an attempt
+// that has failed, or to learn which holder it has waited for.
+const overtime = 100 * time.Millisecond
 
 // withHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one that is.
 func (a *attempt) withHolder(ctx context.Context, err error) error {

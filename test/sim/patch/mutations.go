@@ -73,7 +73,7 @@ var Mutations = []Mutation{
 		{File: "lock/watchdog.go", Old: "if g.watched.own == nil && g.watched.arming == nil && !now.Before(g.watched.notBefore) && !now.Before(g.watched.due) {", New: "if false {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
-		{File: "lock/deadline.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
+		{File: "lock/lease.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
 		{File: "lock/watchdog.go", Old: "	case l.Number != g.leaseNumber || l.Remaining <= 0:\n		return 0, g.expiry()\n	}\n	return l.Remaining, nil", New: "	case g.s.Err() != nil:\n		return 0, g.expiry()\n	}\n	return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
