@@ -55,8 +55,8 @@
 // # Where to look first
 //
 // The queue is lock/internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is lock.go (what a caller
-// sees), fair.go (what locks with a queue have in common), attempt.go (create, list, decide) and wait.go; heldchain.go is where a
-// lock is asked for under its own hold. A hold.go is the handle of a grant.go, which ends because of what lease.go, watchdog.go and
+// sees), fairlock.go (what locks with a queue have in common), attempt.go (create, list, decide) and wait.go; heldchain.go is where a
+// lock is asked for under its own hold. A hold.go is the handle of a grant.go, which ends because of what leasecheck.go, watchdog.go and
 // release.go find, with cleaner.go after an error. The rule of the deadline is package internal/lease at the root of the module;
 // client/lease.go keeps the session's lease by it. "make walk" lists the files that a free mutex goes through.
 //

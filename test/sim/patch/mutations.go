@@ -73,11 +73,11 @@ var Mutations = []Mutation{
 		{File: "lock/watchdog.go", Old: "if g.watched.own == nil && g.watched.arming == nil && !now.Before(g.watched.notBefore) && !now.Before(g.watched.due) {", New: "if false {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
-		{File: "lock/lease.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
+		{File: "lock/leasecheck.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
 		{File: "lock/watchdog.go", Old: "	case l.Number != g.leaseNumber || l.Remaining <= 0:\n		return 0, g.expiry()\n	}\n	return l.Remaining, nil", New: "	case g.s.Err() != nil:\n		return 0, g.expiry()\n	}\n	return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/fair.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.discard()\n"},
+		{File: "lock/fairlock.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.discard()\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
 		{File: "lock/release.go", Old: "	g.discard()\n	return &LockError{\"release\"", New: "	return &LockError{\"release\""},

@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// What package lock offers to other packages of this module, and to no one else.
+// What package lock offers to other packages of this module, and not to its users.
 func init() {
 	bridge.ProvideLocks(newLatch, candidates, onBehalf)
 	bridge.IsLoss = func(err error) bool { return errors.Is(err, ErrLost) }
