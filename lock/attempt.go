@@ -81,12 +81,12 @@ func (a *attemptBase) end() {
 
 // ownNodes are the nodes that an attempt has made, or that an attempt or a hold has left.
 type ownNodes struct {
-	id      queue.ID
-	nodes   []string  // their paths, first one first, as far as they are known; a delay marker that is left is ahead of them
-	token   int64     // creation zxid of the nodes; 0 if unknown
-	created *creation // the create that is under way; nil if none is
-	unknown bool      // there may be nodes that we do not know of: look for the id
-	revived bool      // there is one node; it is removed only if it is the session's
+	id        queue.ID
+	nodes     []string  // their paths, first one first, as far as they are known; a delay marker that is left is ahead of them
+	token     int64     // creation zxid of the nodes; 0 if unknown
+	created   *creation // the create that is under way; nil if none is
+	unknown   bool      // there may be nodes that we do not know of: look for the id
+	undeleted bool      // there is one node; it is removed only if it is the session's
 }
 
 // awaitCreate waits for the outcome of the create that is under way, and notes it. The outcome comes, or the connection ends: both
@@ -291,7 +291,7 @@ func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pend
 	v.waits = slices.DeleteFunc(v.waits, func(i int) bool { return i >= v.first }) // our own leave with us
 	if !v.ours() {
 		v.queue = q
-		a.lock.removeRevived(q.Claims[:v.first])
+		a.lock.removeUndeleted(q.Claims[:v.first])
 	}
 	return v, nil
 }
@@ -410,7 +410,7 @@ func (a *attemptBase) needsListing(now clock.Instant) bool {
 }
 
 // attemptIDs are the ids of this process that something still stands for: an attempt, a grant, or leftovers. Each adds the id when it
-// begins and drops it when it ends. An id that is in none of them is that of a revived claim.
+// begins and drops it when it ends. An id that is in none of them is that of an undeleted claim.
 var attemptIDs = idRegistry{uses: map[queue.ID]int{}}
 
 type idRegistry struct {

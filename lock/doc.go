@@ -47,7 +47,7 @@
 //   - A delay marker is a persistent znode beside a claim that may write, where Options.Delay is set. A release deletes it. One
 //     whose claim is gone is an orphan: its hold was lost.
 //   - Leftovers are znodes that an attempt, a lost hold or an unconfirmed release left. The cleaner deletes them.
-//   - A revived claim is one that is back after its deletion, which the ensemble has lost. Its session deletes it again.
+//   - An undeleted claim is one that is back after its deletion, which the ensemble has lost. Its session deletes it again.
 //   - The watchdog is the goroutine that looks after all grants of a session, and ends those that are lost.
 //   - The gate of Curator's semaphore is the lock that a contender holds on its way into the queue.
 //   - A fencing token is a number that grows from holder to holder, so that a resource can refuse a late one.

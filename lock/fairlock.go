@@ -122,7 +122,7 @@ func (g *grant) delete(ctx context.Context, node string, announced bool) error {
 // it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
 // everything that was applied before.
 func (f *fairLock) clean(ctx context.Context, left *ownNodes) error {
-	if err := f.checkRevived(ctx, left); err != nil {
+	if err := f.checkUndeleted(ctx, left); err != nil {
 		return err
 	}
 	p := f.s.Pipeline()

@@ -122,7 +122,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 		if node.Stat.EphemeralOwner == 0 {
 			return nil, ErrNotEphemeral
 		}
-		if id := queue.ParseRecord(node.Data).ID; node.Stat.EphemeralOwner == a.u.s.ID() && isRevived(id) {
+		if id := queue.ParseRecord(node.Data).ID; node.Stat.EphemeralOwner == a.u.s.ID() && isUndeleted(id) {
 			a.u.cleaner.add(ownNodes{id: id, token: node.Stat.Czxid})
 		}
 		return &node, nil

@@ -18,7 +18,7 @@ import (
 // A claim that an ensemble has brought back, after its session had removed it, does not block the queue: the session removes it
 // when an attempt of it waits behind. It leaves the claims of others: of another session of the same process, of another process,
 // and of a hold.
-func TestRevivedClaimsAreRemoved(t *testing.T) {
+func TestUndeletedClaimsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		s, other := srv.Session(t, "s"), srv.Session(t, "other")
