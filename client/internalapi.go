@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 )
 
+// What package client offers to other packages of this module, and not to its users.
 func init() {
 	clock.SetIn = func(options any, c *clock.Clock) {
 		o := options.(*Options)

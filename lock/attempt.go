@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-
 	"errors"
 	"slices"
 	"sync"

@@ -47,9 +47,9 @@ type Options struct {
 	Requeue bool
 
 	// AllowOtherKinds lets a lock be used although contenders of another kind are ahead in the directory, such as those of
-	// a semaphore ahead of those of a mutex. Kinds do not wait for each other, so both hold at once; but a mutex and a
-	// read/write lock do, and are let in on each other's path. Default: Lock and TryLock fail with a *KindError, since probably
-	// a path was used twice by mistake. An unfair lock fails on such a path in any case.
+	// a semaphore ahead of those of a mutex. Kinds do not wait for each other, so both hold at once; only a mutex and
+	// a read/write lock do, and may share a path. Default: Lock and TryLock fail with a *KindError, since probably a path was
+	// used twice by mistake. An unfair lock fails on such a path in any case.
 	AllowOtherKinds bool
 
 	// OneKind was the option for what is the default now.
