@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 // Sizes of an output's buffers, in bytes.
 const (
 	outputFlush = 64 << 10  // a reader that answers on its own goroutine flushes beyond it
+	directBytes = 4 << 10   // no more is sent by the committer itself
 	outputKeep  = 64 << 10  // a larger buffer is not kept once it is empty
 	outputLeft  = 128 << 10 // more is left to run: a slow peer must not keep the reader from the peer's pings
 	writeStep   = 256 << 10 // is written at a time, so that it shows whether the peer takes anything
@@ -23,10 +25,11 @@ const (
 // answered. Adding to it never waits for the peer: what the peer does not take piles up to a
 // limit, and then the connection is broken.
 //
-// Two may write to the socket: the output's own goroutine (run), and the connection's reader, which
-// thereby saves the answer to a read the way over another goroutine. The flag writing decides.
+// The output's own goroutine (run) writes to the socket, unless the goroutine that has something for the peer does: the connection's
+// reader (write), or the committer as far as that never waits (sendNow). That saves waking another one. The flag writing decides.
 type output struct {
 	nc       net.Conn
+	direct   *directWriter
 	bytesMax int
 	all      *throttle // shared by all connections
 	answers  *budget   // likewise
@@ -58,7 +61,7 @@ type output struct {
 }
 
 func newOutput(nc net.Conn, bytesMax int, all *throttle, answers *budget) *output {
-	o := &output{nc: nc, bytesMax: bytesMax, all: all, answers: answers}
+	o := &output{nc: nc, direct: newDirectWriter(nc), bytesMax: bytesMax, all: all, answers: answers}
 	o.wake.L, o.room.L = &o.mu, &o.mu
 	return o
 }
@@ -238,11 +241,22 @@ func (o *output) drain() {
 	}
 }
 
+// sendNow sends what was added, if it is little, as far as the peer's socket takes it without waiting. What is left needs flush.
+func (o *output) sendNow() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writing || o.broken || len(o.parts) > 0 || len(o.buf) > directBytes {
+		return
+	}
+	o.buf = slices.Delete(o.buf, 0, o.direct.write(o.buf))
+	o.recountLocked()
+}
+
 // flush makes what was added leave by way of run, or breaks the connection if there is too much.
 func (o *output) flush() {
 	o.mu.Lock()
 	broken := o.broken
-	if !o.writing {
+	if !o.writing && o.waitingLocked() > 0 {
 		o.wake.Signal()
 	}
 	o.mu.Unlock()

@@ -179,3 +179,51 @@ func TestAClosingOutputTakesNothing(t *testing.T) {
 		t.Errorf("%d bytes are counted in the end", used)
 	}
 }
+
+// What is sent at once does not wait for the peer: what the socket has no room for is left to run, and all of it leaves in order.
+func TestWhatIsSentAtOnceDoesNotWait(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	far, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	near, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, farPipe := net.Pipe() // has no socket, as TLS has none that may be written to
+	defer farPipe.Close()
+	for name, ends := range map[string][2]net.Conn{"a socket": {near, far}, "none": {pipe, farPipe}} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutput(ends[0], 8<<20, new(throttle), newBudget(8<<20))
+			var want []byte
+			message := func() {
+				h := wire.ReplyHeader{Xid: int32(len(want))}
+				b, start := wire.BeginFrame(want)
+				want = wire.EndFrame(h.AppendTo(b), start)
+				o.reply(h)
+			}
+			for o.size() == 0 { // the peer does not read
+				message()
+				o.sendNow()
+			}
+			if left, first := o.size(), len(want); name == "none" && left != first || name != "none" && left == first {
+				t.Errorf("%d of %d bytes are left", left, first)
+			}
+			message()
+			o.sendNow()
+			go o.run()
+			o.flush()
+			o.finish()
+			got, err := io.ReadAll(ends[1])
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes have left, %v, not those that were added (%d)", len(got), err, len(want))
+			}
+		})
+	}
+}

@@ -28,6 +28,37 @@ func newInputProbe(nc net.Conn) inputProbe {
 	}}
 }
 
+// A directWriter sends what a socket takes without waiting. One goroutine at a time may use it.
+type directWriter struct {
+	raw  syscall.RawConn // nil if the connection is not the system's, but TLS for instance
+	b    []byte
+	sent int
+	send func(fd uintptr) bool
+}
+
+func newDirectWriter(nc net.Conn) *directWriter {
+	w := new(directWriter)
+	if sc, ok := nc.(syscall.Conn); ok {
+		w.raw, _ = sc.SyscallConn() // nil if that fails
+	}
+	w.send = func(fd uintptr) bool {
+		w.sent, _ = syscall.SendmsgN(int(fd), w.b, nil, nil, syscall.MSG_DONTWAIT)
+		return true
+	}
+	return w
+}
+
+// write sends what it can of b, and returns how much that was. What is wrong with the connection, the next write that waits finds out.
+func (w *directWriter) write(b []byte) (sent int) {
+	if w.raw == nil {
+		return 0
+	}
+	w.b, w.sent = b, 0
+	w.raw.Write(w.send)
+	w.b = nil
+	return max(w.sent, 0)
+}
+
 // rawConn is the system's connection under nc, inside TLS perhaps; nil if there is none.
 func rawConn(nc net.Conn) syscall.RawConn {
 	if wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok {
