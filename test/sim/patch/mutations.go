@@ -93,7 +93,8 @@ var Mutations = []Mutation{
 	}},
 	{Name: "writes are answered before they are synced", Entry: "F44", Within: 1000, Short: true, Patches: []Patch{
 		{File: "server/commit.go", Old: "	if err := s.store.Sync(); err != nil {\n		return err\n	}\n	took", New: "	took"},
-		{File: "server/commit.go", Old: "		c.dirty = false\n		if c != except {\n			c.out.flush()\n		}\n	}\n", New: "		c.dirty = false\n		c.out.flush()\n	}\n	s.store.Sync()\n"},
+		{File: "server/commit.go", Old: "		c.dirty = false\n		if c != except {\n", New: "		c.dirty = false\n		{\n"},
+		{File: "server/commit.go", Old: "	clear(s.dirty)\n", New: "	s.store.Sync()\n	clear(s.dirty)\n"},
 	}},
 	{Name: "a snapshot is loaded without the log behind it", Entry: "F44", Within: 100, Patches: []Patch{
 		{File: "internal/server/load/load.go", Old: "	l.Tree.Apply(t, &l.outcome)\n", New: ""},
