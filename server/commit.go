@@ -61,7 +61,7 @@ func (s *Server) commitAll(items []*request, except *conn) {
 
 // directOutputs is to how many connections the committer itself sends what a batch has for them: it is little, and waking the goroutines
 // that send takes longer. What is for more connections leaves from several processors.
-const directOutputs = 32
+const directOutputs = 16
 
 // commit carries out the first requests of a batch, at least one, and returns how many.
 func (s *Server) commit(batch []*request, except *conn) int {
