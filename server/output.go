@@ -29,7 +29,7 @@ const (
 // reader (write), or the committer as far as that never waits (sendNow). That saves waking another one. The flag writing decides.
 type output struct {
 	nc       net.Conn
-	direct   *directWriter
+	direct   directWriter
 	bytesMax int
 	all      *throttle // shared by all connections
 	answers  *budget   // likewise
@@ -241,7 +241,8 @@ func (o *output) drain() {
 	}
 }
 
-// sendNow sends what was added, if it is little, as far as the peer's socket takes it without waiting. What is left needs flush.
+// sendNow sends what was added, if it is little, as far as the peer's socket takes it without waiting, so mu may be locked
+// meanwhile. What is left needs flush.
 func (o *output) sendNow() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -28,35 +28,28 @@ func newInputProbe(nc net.Conn) inputProbe {
 	}}
 }
 
-// A directWriter sends what a socket takes without waiting. One goroutine at a time may use it.
+// A directWriter sends what a socket takes without waiting.
 type directWriter struct {
-	raw  syscall.RawConn // nil if the connection is not the system's, but TLS for instance
-	b    []byte
-	sent int
-	send func(fd uintptr) bool
+	raw syscall.RawConn // nil if the connection is not the system's, but TLS for instance
 }
 
-func newDirectWriter(nc net.Conn) *directWriter {
-	w := new(directWriter)
-	if sc, ok := nc.(syscall.Conn); ok {
-		w.raw, _ = sc.SyscallConn() // nil if that fails
+func newDirectWriter(nc net.Conn) directWriter {
+	if _, ok := nc.(syscall.Conn); !ok {
+		return directWriter{}
 	}
-	w.send = func(fd uintptr) bool {
-		w.sent, _ = syscall.SendmsgN(int(fd), w.b, nil, nil, syscall.MSG_DONTWAIT)
-		return true
-	}
-	return w
+	return directWriter{rawConn(nc)}
 }
 
 // write sends what it can of b, and returns how much that was. What is wrong with the connection, the next write that waits finds out.
-func (w *directWriter) write(b []byte) (sent int) {
+func (w directWriter) write(b []byte) (sent int) {
 	if w.raw == nil {
 		return 0
 	}
-	w.b, w.sent = b, 0
-	w.raw.Write(w.send)
-	w.b = nil
-	return max(w.sent, 0)
+	w.raw.Write(func(fd uintptr) bool {
+		sent, _ = syscall.SendmsgN(int(fd), b, nil, nil, syscall.MSG_DONTWAIT)
+		return true
+	})
+	return max(sent, 0)
 }
 
 // rawConn is the system's connection under nc, inside TLS perhaps; nil if there is none.
