@@ -11,8 +11,8 @@ import (
 // slower is the part of the other revision's rate that ours has to reach.
 const slower = 0.97
 
-// versions runs every load on our server of the checkout and of another revision, by turns, then locks with both, and prints
-// the median of the rounds' ratios: what the machine does meanwhile hits both of a round.
+// versions runs every load on our server of the checkout and of another revision, by turns, then a lone writer beside a lock, then
+// locks, and prints the median of the rounds' ratios: what the machine does meanwhile hits both of a round.
 func versions(dir, base string, each time.Duration, rounds int) error {
 	var both []*server
 	for _, of := range []struct{ name, source string }{{"here", ".."}, {"base", base}} {
@@ -60,6 +60,9 @@ func versions(dir, base string, each time.Duration, rounds int) error {
 		}
 		fmt.Printf("  %-28s %.3f of the rate (%.3f to %.3f), %.3f of the server's processor time (target >= %.2f of the rate: %s)\n",
 			l.name+":", middle, ratios[0], ratios[len(ratios)-1], processor[len(processor)/2], slower, said)
+	}
+	if err := besideLocks(both, way.dial, each, rounds); err != nil {
+		return err
 	}
 	return versionLocks(dir, both, each, rounds)
 }

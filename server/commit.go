@@ -251,7 +251,7 @@ func (s *Server) finishAll(batch []*request) {
 			s.tree.Apply(&r.txn, &s.outcome)
 			s.digests.note(s.tree)
 			s.sinceSnapshot++
-			s.tell(s.outcome.Effects)
+			s.tell(s.outcome.Effects, r.conn)
 			s.lastZxid.Store(s.tree.LastZxid())
 			if r.txn.Type == wire.OpCloseSession {
 				s.finishClose(r)
@@ -285,6 +285,7 @@ func (s *Server) finishAll(batch []*request) {
 		}
 		s.touchUp(c)
 	}
+	s.noteHandOver(now)
 }
 
 // touchUp notes that a connection has something to send at the end of the batch.

@@ -6,14 +6,17 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// tell sends the events of changes, to the watchers that may read the znode.
-func (s *Server) tell(effects []tree.Effect) {
+// tell sends the events of changes that by has made, to the watchers that may read the znode.
+func (s *Server) tell(effects []tree.Effect, by *conn) {
 	for i := range effects {
 		e := &effects[i]
 		s.deliveries = s.watches.Trigger(s.deliveries[:0], e.Event)
 		for _, d := range s.deliveries {
 			if c := s.connection(uint64(d.To)); c != nil && !c.fenced.Load() && c.sendEvent(d.Event, e.ACL) {
 				s.touchUp(c)
+				if c != by {
+					s.told = d.Event.Path
+				}
 			}
 		}
 	}

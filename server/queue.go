@@ -4,7 +4,7 @@ import "sync"
 
 // queue holds the requests that wait to be committed, and decides which goroutine is the committer. A connection's reader
 // becomes the committer if there is none and little waits (takeInline). What gathers meanwhile is left to the commit loop
-// (next), until the queue is empty.
+// (next), until the queue is empty. A create may wait for company (commitDelay).
 //
 // The order of requests is that of their arrival, except that requests that are much work wait apart from others. The
 // order of one connection's requests never changes.
@@ -24,6 +24,7 @@ type queue struct {
 	last      int        // how many were taken last
 	committer committer
 	closed    bool
+	delay     commitDelay
 }
 
 // committer says which kind of goroutine is the committer.
@@ -77,6 +78,7 @@ func (q *queue) appendLocked(r *request) {
 			c.behind++
 		}
 	} else {
+		q.delayLocked(r)
 		q.items = append(q.items, r)
 	}
 }
@@ -89,8 +91,10 @@ func (q *queue) wakeLocked() {
 	}
 }
 
-// readyLocked reports whether there is something to commit, and no committer.
-func (q *queue) readyLocked() bool { return q.committer == none && len(q.items)+len(q.later) > 0 }
+// readyLocked reports whether there is something to commit that does not wait for company, and no committer.
+func (q *queue) readyLocked() bool {
+	return q.committer == none && len(q.items)+len(q.later) > q.delay.requests
+}
 
 // inlineMax is up to how many requests at a time readers commit. Where more gather, clients are better served by
 // readers that read on.
@@ -138,6 +142,7 @@ func (q *queue) next(worked []*request) []*request {
 }
 
 func (q *queue) takeLocked() []*request {
+	q.delay.requests = 0
 	if len(q.items) == 0 || q.turnLater && q.laterReadyLocked() {
 		return q.takeLaterLocked()
 	}
@@ -195,5 +200,8 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
+	if q.delay.alarm != nil {
+		q.delay.alarm.Stop()
+	}
 	q.turn.Signal()
 }

@@ -81,6 +81,7 @@ type Server struct {
 	outcome       tree.Outcome
 	deliveries    []watch.Delivery
 	dirty         []*conn
+	told          string // path of the znode that the batch has last told another connection of
 	audit         audit
 	failed        bool
 	sinceSnapshot int // transactions
