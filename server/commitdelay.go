@@ -10,36 +10,33 @@ import (
 
 // A commitDelay lets a create wait for company. Where several sessions take turns at a lock, the one that has released it mostly asks
 // again at once, and its create arrives just before the release of the next holder, which would have to wait for the create's sync.
-// The create is in no hurry: it goes to the end of a queue. So when a client has been told of the end of a znode, and two or more are
-// left in its directory (a holder, and one that waits), a create of an ephemeral sequential znode there waits until there is anything
-// else to commit, but no longer than two commitDelayMax. Other writes wait for nothing. Guarded by queue.mu.
+// The create is in no hurry: it goes to the end of a queue. So when a znode is deleted whose end another client waits for, and two or
+// more are left in its directory (a holder, and one that waits), a create of an ephemeral sequential znode there waits, with the reads
+// that its connection sends behind it, until there is anything else to commit, but no longer than two commitDelayMax. Of several such
+// directories only the last one counts. Guarded by queue.mu.
 type commitDelay struct {
-	dir      string        // a directory in which a queue has moved
-	until    time.Duration // on the server's clock: what arrives later does not wait
-	requests int           // that wait: all of queue.items; 0 once there is company
+	dir      string        // the directory in which a queue has moved
+	until    time.Duration // on the server's clock: what is received later does not wait
+	requests int           // how many of queue.items wait; if there are more, those are the company
 	alarm    *time.Timer   // ends the wait; nil if it is not set
 	alarmFor int           // queue.taken when the alarm was set
 }
 
 const commitDelayMax = time.Millisecond
 
-// noteHandOver tells the queue of the directory in which a znode has ended, if the batch has told another client of that.
+// noteHandOver tells the queue of the directory in which the batch has deleted a znode that another client waited for.
 func (s *Server) noteHandOver(now time.Duration) {
-	if s.told == "" {
+	if s.handedOver == "" {
 		return
 	}
-	told, dir := s.told, zk.Parent(s.told)
-	s.told = ""
-	if _, ok := s.tree.Lookup(told); ok {
-		return
-	}
-	until := now + commitDelayMax
+	dir, until := zk.Parent(s.handedOver), now+commitDelayMax
+	s.handedOver = ""
 	if stat, _ := s.tree.Lookup(dir); stat.NumChildren < 2 {
 		until = 0 // what asks again is next in line, and its client should watch the holder before that one goes
 	}
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	s.queue.delay.dir, s.queue.delay.until = strings.Clone(dir), until
+	s.queue.delay.dir, s.queue.delay.until = strings.Clone(dir), until // the path is a part of a request's memory
 }
 
 // delayLocked has r, which is about to be appended to items, wait if it may. The alarm is not set anew for each wait, which would cost
@@ -68,15 +65,18 @@ func (d *commitDelay) mayWait(r *request, others []*request) bool {
 		r.received < d.until && zk.Parent(r.single.Path) == d.dir
 }
 
-// endDelay commits what has waited since the alarm was set.
+// endDelay ends the wait for which the alarm was set. If that one is over and another one has begun, the alarm is set again.
 func (q *queue) endDelay() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.delay.alarm = nil
-	if q.delay.requests > 0 && q.delay.alarmFor != q.taken {
-		q.delay.setAlarm(q)
-		return
+	d := &q.delay
+	d.alarm = nil
+	switch {
+	case d.requests == 0 || q.closed:
+	case d.alarmFor != q.taken:
+		d.setAlarm(q)
+	default:
+		d.requests = 0
+		q.wakeLocked()
 	}
-	q.delay.requests = 0
-	q.wakeLocked()
 }

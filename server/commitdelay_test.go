@@ -102,6 +102,34 @@ func TestTheAlarmIsThatOfOneWait(t *testing.T) {
 	})
 }
 
+// An alarm that goes off while a batch is committed leaves nothing to wait for behind it.
+func TestTheAlarmDuringABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, c := handedOver(), new(conn)
+		q.add(asked(c, wire.OpCreate2, "/l/n-"))
+		q.add(asked(nil, wire.OpDelete, "/l/n-1"))
+		batch := q.takeInline()
+		q.add(asked(c, wire.OpCreate2, "/l/n-"))
+		time.Sleep(3 * commitDelayMax)
+		q.pass(batch)
+		if batch, took := q.batchAfter(); len(batch) != 1 || took > 0 {
+			t.Errorf("%d requests are committed after %v, want one at once", len(batch), took)
+		}
+	})
+}
+
+// A request that is much work waits apart from others, and is company too.
+func TestMuchWorkIsCompany(t *testing.T) {
+	q := handedOver()
+	q.add(asked(new(conn), wire.OpCreate2, "/l/n-"))
+	much := asked(new(conn), wire.OpMulti, "")
+	much.work = muchWork + 1
+	q.add(much)
+	if batch := q.takeInline(); len(batch) != 1 {
+		t.Errorf("%d requests are committed at once, want the create", len(batch))
+	}
+}
+
 // What waits when the queue is closed is not lost.
 func TestWhatWaitsWhenTheQueueIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -175,8 +203,12 @@ func TestTurnsShareSyncs(t *testing.T) {
 			t.Errorf("two hand-overs took %v", took)
 		}
 
-		fifth := claim(two)
-		wantSyncs(1) // behind two claims, with nothing to come: it waited
+		began = time.Now()
+		fifth := claim(two) // behind two claims, with nothing to come
+		if took := time.Since(began); took == 0 || took > 2*commitDelayMax {
+			t.Errorf("a create without company took %v", took)
+		}
+		wantSyncs(1)
 		watch(one, third)
 		release(three, third)
 		one.wantEvent(zk.NodeDeleted, third)
@@ -199,5 +231,102 @@ func TestTurnsShareSyncs(t *testing.T) {
 			t.Errorf("a create behind one claim took %v", took)
 		}
 		release(two, fifth)
+	})
+}
+
+// A create waits behind the end of a znode that another client waited for, and behind nothing else.
+func TestWhatIsAHandOver(t *testing.T) {
+	const first = "/l/n-0000000000" // a claim of one's; two and three have others
+	ask := func(p *peer, op wire.Op, r wire.Record) {
+		p.t.Helper()
+		xid := p.send(op, r)
+		if a := p.receiveAnswer(); a.Xid != xid || a.Err != zk.OK {
+			p.t.Fatalf("answer to %v: %+v", op, a)
+		}
+	}
+	watch := func(p *peer) { ask(p, wire.OpExists, &wire.WatchRequest{Path: first, Watch: true}) }
+	change := func(p *peer, path string) { ask(p, wire.OpSetData, &wire.SetDataRequest{Path: path, Version: -1}) }
+	release := func(p *peer) { ask(p, wire.OpDelete, &wire.VersionRequest{Path: first, Version: -1}) }
+	for name, tt := range map[string]struct {
+		happens func(one, two, three *peer)
+		waits   bool
+	}{
+		"a claim that the next one watches": {func(one, two, _ *peer) { watch(two); release(one) }, true},
+		"a claim, and its directory is watched too": {func(one, two, three *peer) {
+			watch(two)
+			ask(three, wire.OpGetChildren, &wire.WatchRequest{Path: "/l", Watch: true})
+			release(one)
+		}, true},
+		"a claim, and then other requests": {func(one, two, three *peer) {
+			watch(two)
+			release(one)
+			for range 10 { // in the memory of the release
+				change(three, "/x")
+				change(one, "/x")
+			}
+		}, true},
+		"a claim that no other client watches": {func(one, _, _ *peer) { release(one) }, false},
+		"a claim that its own client watches":  {func(one, _, _ *peer) { watch(one); release(one) }, false},
+		"a claim that an observer watches": {func(one, two, _ *peer) {
+			ask(two, wire.OpAddWatch, &wire.AddWatchRequest{Path: first})
+			release(one)
+		}, false},
+		"a claim in a directory that an observer watches": {func(one, two, _ *peer) {
+			ask(two, wire.OpAddWatch, &wire.AddWatchRequest{Path: "/l", Mode: 1})
+			release(one)
+		}, false},
+		"a change of a claim's data": {func(one, two, _ *peer) { watch(two); change(one, first) }, false},
+		"a claim that went long ago": {func(one, two, _ *peer) { watch(two); release(one); time.Sleep(commitDelayMax) }, false},
+		"a claim that went long before another write": {func(one, two, three *peer) {
+			watch(two)
+			release(one)
+			time.Sleep(commitDelayMax * 3 / 4)
+			change(three, "/x")
+			time.Sleep(commitDelayMax / 2)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				one, two, three := r.connect("one"), r.connect("two"), r.connect("three")
+				one.create("/l", zk.Persistent)
+				one.create("/x", zk.Persistent)
+				for _, p := range []*peer{one, two, three} {
+					p.create("/l/n-", zk.EphemeralSequential)
+				}
+				tt.happens(one, two, three)
+				began := time.Now()
+				ask(one, wire.OpCreate, createReq("/l/n-", zk.EphemeralSequential))
+				if took := time.Since(began); tt.waits != (took > 0) {
+					t.Errorf("the next create took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A create whose connection ends while it waits is committed like any other.
+func TestACreateThatWaitsOutlivesItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		one, two := r.connect("one"), r.connect("two")
+		one.create("/l", zk.Persistent)
+		first := one.create("/l/n-", zk.EphemeralSequential)
+		for range 2 {
+			two.create("/l/n-", zk.EphemeralSequential)
+		}
+		two.call(wire.OpExists, &wire.WatchRequest{Path: first, Watch: true}, nil)
+		one.call(wire.OpDelete, &wire.VersionRequest{Path: first, Version: -1}, nil)
+		two.wantEvent(zk.NodeDeleted, first)
+		one.send(wire.OpCreate, createReq("/l/n-", zk.EphemeralSequential))
+		synctest.Wait()
+		if n := len(two.children("/l")); n != 2 {
+			t.Errorf("%d claims while the create waits, want 2", n)
+		}
+		one.nc.Close()
+		time.Sleep(2 * commitDelayMax)
+		if n := len(two.children("/l")); n != 3 {
+			t.Errorf("%d claims, want 3", n)
+		}
 	})
 }

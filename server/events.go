@@ -14,8 +14,8 @@ func (s *Server) tell(effects []tree.Effect, by *conn) {
 		for _, d := range s.deliveries {
 			if c := s.connection(uint64(d.To)); c != nil && !c.fenced.Load() && c.sendEvent(d.Event, e.ACL) {
 				s.touchUp(c)
-				if c != by {
-					s.told = d.Event.Path
+				if c != by && d.Once && e.Event.Type == zk.NodeDeleted {
+					s.handedOver = e.Event.Path
 				}
 			}
 		}

@@ -34,7 +34,7 @@ type Server struct {
 	issuer  *session.Issuer // Next is guarded by sessions
 
 	// state guards the tree, the watches and conn.fenced. Only the committer and detach lock it for
-	// writing. Lock order: state, watchMu, sessions, conns, output.mu.
+	// writing. Lock order: state, watchMu, sessions, conns, output.mu or queue.mu.
 	state   sync.RWMutex
 	tree    *tree.Tree
 	watches *watch.Table
@@ -81,7 +81,7 @@ type Server struct {
 	outcome       tree.Outcome
 	deliveries    []watch.Delivery
 	dirty         []*conn
-	told          string // path of the znode that the batch has last told another connection of
+	handedOver    string // the znode that the batch has last deleted while another connection had a one-shot watch on it
 	audit         audit
 	failed        bool
 	sinceSnapshot int // transactions

@@ -15,6 +15,7 @@ type Watcher int64
 type Delivery struct {
 	To    Watcher
 	Event zk.Event
+	Once  bool // a one-shot watch was used up
 }
 
 // A Table holds watches. The kinds of one watcher on one path are independent of each other;

@@ -39,7 +39,7 @@ func TestTriggers(t *testing.T) {
 			ev := zk.Event{Type: typ, Path: c.path, Zxid: 3}
 			got := tab.Trigger(nil, ev)
 			heard := slices.Contains(c.hears, typ)
-			if heard && !slices.Equal(got, []Delivery{{7, ev}}) || !heard && len(got) != 0 {
+			if heard && !slices.Equal(got, []Delivery{{7, ev, !c.stays}}) || !heard && len(got) != 0 {
 				t.Errorf("kind %d on /p, %v of %s: %v, want heard %v", c.kind, typ, c.path, got, heard)
 			}
 			if stays := tab.Check(7, "/p", c.kind) == zk.OK; stays != (c.stays || !heard) {
@@ -86,7 +86,7 @@ func TestALongPathIsLookedThroughOnce(t *testing.T) {
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if want := []Delivery{{1, ev}, {2, ev}}; !slices.Equal(got, want) {
+	if want := []Delivery{{1, ev, false}, {2, ev, false}}; !slices.Equal(got, want) {
 		t.Errorf("%d are told, want %d", len(got), len(want))
 	}
 }

@@ -65,14 +65,15 @@ func extend(hash uint64, more string) uint64 {
 // tell appends the deliveries for the watches of one kind on one path. Dropping the last watch gives the place back,
 // so that it is not looked at again.
 func (t *Table) tell(dst []Delivery, p uint32, kind zk.WatchKind, ev zk.Event) []Delivery {
+	once := kind == zk.WatchData || kind == zk.WatchChildren
 	for i := t.paths.At(p).first[kind]; i != 0; {
 		v := t.watches.At(i)
 		next := v.placeNext
 		if h := t.watchers.At(v.holder); h.stamp != t.stamp {
 			h.stamp = t.stamp
-			dst = append(dst, Delivery{h.id, ev})
+			dst = append(dst, Delivery{h.id, ev, once})
 		}
-		if kind == zk.WatchData || kind == zk.WatchChildren {
+		if once {
 			t.drop(i)
 		}
 		i = next

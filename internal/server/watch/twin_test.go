@@ -33,7 +33,7 @@ func (t twin) remove(w Watcher, path string, kind zk.WatchKind) zk.Code {
 }
 
 func (t twin) trigger(ev zk.Event) []Delivery {
-	told := map[Watcher]bool{}
+	told := map[Watcher]bool{} // and whether by a one-shot watch
 	for v := range t {
 		here := v.path == ev.Path
 		children := ev.Type == zk.NodeChildrenChanged
@@ -51,14 +51,15 @@ func (t twin) trigger(ev zk.Event) []Delivery {
 		if !hit {
 			continue
 		}
-		told[v.w] = true
-		if v.kind <= zk.WatchData {
+		once := v.kind <= zk.WatchData
+		told[v.w] = told[v.w] || once
+		if once {
 			delete(t, v)
 		}
 	}
 	var out []Delivery
-	for w := range told {
-		out = append(out, Delivery{w, ev})
+	for w, once := range told {
+		out = append(out, Delivery{w, ev, once})
 	}
 	return sorted(out)
 }
