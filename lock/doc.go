@@ -62,7 +62,7 @@
 //
 // # What is left behind
 //
-// Nothing, except where a lock has a delay (Options.Delay) and the session of a hold ended before its release: then one znode, the
-// delay marker, waits for the next holder. When the answer to a request was lost, its outcome is looked up after the reconnect.
-// Abandoned znodes, as of a caller whose context has ended, are deleted in the background, at the latest when the session ends.
+// No claim; where a lock has a delay (Options.Delay), a delay marker for the next holder after a hold whose session ended. A directory
+// stays, unless the server removes containers; that of a semaphore does. When the answer to a request was lost, its outcome is looked up
+// after the reconnect. Abandoned claims are deleted in the background, at the latest when the session ends.
 package lock

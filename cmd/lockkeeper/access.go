@@ -45,7 +45,7 @@ type accessFlag struct {
 var (
 	tlsFlags = []accessFlag{ // all that connect
 		{name: "tls-ca", variable: "LOCKKEEPER_TLS_CA", isFile: true, of: func(s *access.Settings) *string { return &s.CA },
-			usage: "PEM `file` with the authorities to believe about the servers; any of the --tls flags turns TLS on", otherwise: "those of the system"},
+			usage: "PEM `file` with the authorities to believe about the servers; this, a certificate or a name turns TLS on", otherwise: "those of the system"},
 		{name: "tls-cert", variable: "LOCKKEEPER_TLS_CERT", isFile: true, of: func(s *access.Settings) *string { return &s.Cert },
 			usage: "PEM `file` with the certificate to show to the servers", otherwise: "none"},
 		{name: "tls-key", variable: "LOCKKEEPER_TLS_KEY", isFile: true, of: func(s *access.Settings) *string { return &s.Key },

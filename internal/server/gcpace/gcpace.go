@@ -9,9 +9,9 @@ package gcpace
 import (
 	"context"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 // The heap may grow by headroomBytes beyond what is alive before it is collected, but by no less and
@@ -20,28 +20,38 @@ const (
 	headroomBytes = 48 << 20
 	percentMin    = 20
 	percentMax    = 800
-	every         = 250 * time.Millisecond
 )
 
-// Run adjusts the pace several times a second until ctx ends. Then it restores what it found.
+// Run adjusts the pace behind each collection until ctx ends: between two of them it would rest on what was alive long ago, and what
+// is alive may grow by hundreds of megabytes in a tenth of a second. Then it restores what it found.
 func Run(ctx context.Context) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	set := percent(live())
 	found := debug.SetGCPercent(set)
 	defer func() { debug.SetGCPercent(found) }()
+	collected := make(chan struct{}, 1)
 	for {
+		tellOfNext(collected)
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-collected:
 		}
-		// Every setting stops the world for a moment. What makes little difference can wait.
+		// Every setting stops the world for a moment, so what makes little difference is left alone.
 		if want := percent(live()); math.Abs(float64(want-set)) > float64(set)/10 {
 			set = want
 			debug.SetGCPercent(set)
 		}
 	}
+}
+
+// tellOfNext sends to collected when the next collection is over, which finds a piece of memory that nothing refers to.
+func tellOfNext(collected chan<- struct{}) {
+	runtime.AddCleanup(new([64]byte), func(collected chan<- struct{}) {
+		select {
+		case collected <- struct{}{}:
+		default:
+		}
+	}, collected)
 }
 
 // percent is the growth to allow with so much alive.

@@ -2,9 +2,10 @@ package gcpace
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -18,24 +19,42 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-func TestRunRestores(t *testing.T) {
-	before := debug.SetGCPercent(123)
+// Run sets the pace at once, again behind each collection, and restores in the end what it found.
+func TestRun(t *testing.T) {
+	const foreign = 123
+	before := debug.SetGCPercent(foreign)
 	defer debug.SetGCPercent(before)
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			Run(ctx)
-		}()
-		time.Sleep(3 * every)
-		if now := debug.SetGCPercent(123); now == 123 {
-			t.Error("Run has set nothing")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Run(ctx)
+	}()
+	limit := time.Now().Add(time.Minute)
+	collectUntil := func(what string, is func(percent uint64) bool) {
+		t.Helper()
+		for !is(now()) {
+			if time.Now().After(limit) {
+				t.Fatalf("the pace is still %d %%, want %s", now(), what)
+			}
+			runtime.GC()
 		}
-		cancel()
-		<-done
-	})
-	if now := debug.SetGCPercent(123); now != 123 {
-		t.Errorf("Run has left %d", now)
 	}
+	collectUntil("that of little", func(p uint64) bool { return p > 200 })
+	alive := make([]byte, 4*headroomBytes)
+	collectUntil("that of much", func(p uint64) bool { return p < 30 })
+	runtime.KeepAlive(alive)
+	collectUntil("that of little again", func(p uint64) bool { return p > 200 })
+	cancel()
+	<-done
+	if p := now(); p != foreign {
+		t.Errorf("Run has left %d %%", p)
+	}
+}
+
+// now is the pace that is set.
+func now() uint64 {
+	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
