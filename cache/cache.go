@@ -76,10 +76,12 @@ type LimitError struct {
 	Path  string // of the cache
 	What  string // "znodes" or "bytes"
 	Limit int64
+
+	oneShot bool // the limit is OneShotNodesMax, and the options allow more
 }
 
 func (e *LimitError) Error() string {
-	if e.What == "znodes" && e.Limit == OneShotNodesMax {
+	if e.oneShot {
 		return fmt.Sprintf("cache %s: more than %d znodes (the server has no persistent watches, so this is the limit: cache a smaller part)", e.Path, e.Limit)
 	}
 	return fmt.Sprintf("cache %s: more than %d %s (raise the limit in the options, or cache a smaller part)", e.Path, e.Limit, e.What)

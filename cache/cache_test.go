@@ -676,3 +676,11 @@ func fill(t testing.TB, s *client.Session, dir string, n int, data []byte) {
 		must(t, err)
 	}
 }
+
+// Only where one-shot watches have lowered the limit is the server to blame for it.
+func TestALimitIsThatOfTheOptions(t *testing.T) {
+	err := &cache.LimitError{Path: "/r", What: "znodes", Limit: cache.OneShotNodesMax}
+	if want := "cache /r: more than 20000 znodes (raise the limit in the options, or cache a smaller part)"; err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -40,7 +40,7 @@ type Change struct {
 	Old  Node // of Changed: what the znode was before
 }
 
-// Changes returns what there is, as changes of the kind Created, and then every change. Of changes that the cache
+// Changes returns what there is, as changes of the kind Created, and then what changes. Of changes that the cache
 // learned of together, deletions come first, children before parents, and then the others in the order of their zxids.
 // A reader that falls far behind gets a Reread and the differences, as after a lost connection. The sequence ends with
 // an error, when ctx or the cache ends.

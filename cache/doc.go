@@ -11,7 +11,8 @@
 //     moment, unless writers leave no gap for several rounds of reading; then it is the newest of each znode.
 //   - A znode never goes back: its values follow each other in the order of their zxids.
 //   - A reader of Changes learns of every znode that is created, changed or deleted, and nothing twice. Several changes
-//     of one znode that follow each other quickly may be told as one.
+//     of one znode that follow each other quickly may be told as one, and a znode that is deleted soon after it was
+//     created not at all.
 //   - When events may have been missed, because the connection or the session was lost, everything is read again, and
 //     a change of the kind Reread comes before the differences.
 //   - The root may be missing. It may be deleted and created again, with everything below it.
@@ -25,7 +26,7 @@
 //
 // ZooKeeper tells nothing of changes of ACLs. Znodes that the session may not read are left out, with what is below
 // them, until an event of theirs or a Reread finds them readable. One that is hidden later stays until then in the same
-// way. Of a znode's Stat, the fields about its children (Cversion, Pzxid, NumChildren) are those of the moment at which
+// way. If the root may not be read, the cache ends with zk.ErrNoAuth. Of a znode's Stat, the fields about its children (Cversion, Pzxid, NumChildren) are those of the moment at which
 // the znode itself was read last.
 //
 // The cache uses one persistent recursive watch (server 3.6 or later). Where the server has none, it sets two one-shot

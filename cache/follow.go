@@ -376,9 +376,9 @@ func (f *follower) limit(nodes int, bytes int64) error {
 	}
 	switch {
 	case nodes > nodesMax:
-		return &LimitError{Path: f.c.path, What: "znodes", Limit: int64(nodesMax)}
+		return &LimitError{f.c.path, "znodes", int64(nodesMax), nodesMax < f.c.opt.NodesMax}
 	case bytes > f.c.opt.BytesMax:
-		return &LimitError{Path: f.c.path, What: "bytes", Limit: f.c.opt.BytesMax}
+		return &LimitError{f.c.path, "bytes", f.c.opt.BytesMax, false}
 	}
 	return nil
 }

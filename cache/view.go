@@ -74,7 +74,7 @@ func (v View) Bytes() int64 {
 	return v.chunks.bytes
 }
 
-// Zxid returns the newest transaction that a znode of the view shows.
+// Zxid returns the newest transaction that was seen in a znode of the view, or in one that has gone since all was read last.
 func (v View) Zxid() int64 {
 	if v.chunks == nil {
 		return 0

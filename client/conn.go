@@ -81,10 +81,9 @@ func (c *conn) serve(ctx context.Context) error {
 // drainTime is how long the reader may go on after the writer has failed.
 const drainTime = 100 * time.Millisecond
 
-// hangUp closes nc at once. Closing a TLS connection would first say so to the peer, for up to five
-// seconds if that one does not listen, and a goroutine that is blocked in Read would wait that long. What has been
-// written and has not left is taken back: the kernel would go on sending it when the network is well again,
-// and the same server would carry it out, behind what was decided on the next connection.
+// hangUp closes nc at once. Closing a TLS connection would first say so to the peer, for up to five seconds if that one does not listen,
+// and a goroutine that is blocked in Read would wait that long. What has been written and has not left is taken back: the kernel would go
+// on sending it when the network is well again, and the same server would carry it out, behind what was decided on the next connection.
 func hangUp(nc net.Conn) {
 	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn, or a connection made of one
 		nc = over.NetConn()

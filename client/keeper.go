@@ -25,8 +25,8 @@ type Keeper struct {
 	ctx     context.Context // ends with Close, or with a refused credential; its cause says which
 	cancel  context.CancelCauseFunc
 
-	// Nothing is added to these once ctx has ended.
-	running sync.WaitGroup // replace and what Go started
+	// Nothing is added to these once ctx has ended, but by what is counted in running.
+	running sync.WaitGroup // replace, the ends of sessions, and what Go started
 	joined  sync.WaitGroup // calls of Run, and of what else has joined
 
 	// mu is never held across I/O or a call of the user's.
@@ -207,8 +207,9 @@ func (k *Keeper) replace() {
 				return
 			}
 		}
-		s.Close(k.ctx)                 // the session is over: this only waits for its goroutines
-		s, _ = begin(k.servers, k.opt) // Keep has found both right
+		old := s
+		k.running.Go(func() { old.Close(k.ctx) }) // it is over, but functions of its Go may run on, and may wait for the next session
+		s, _ = begin(k.servers, k.opt)            // Keep has found both right
 		k.mu.Lock()
 		k.mu.opening = s
 		k.mu.Unlock()

@@ -314,3 +314,34 @@ func TestKeeperEndsWithRefusedCredentials(t *testing.T) {
 		wantErr(t, "Session", err, zk.ErrAuthFailed)
 	})
 }
+
+// A function of Session.Go that outlives its session does not hold up the next one, for which it may wait itself.
+func TestTheNextSessionWaitsForNoFunctionOfTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		first, err := k.Session(t.Context())
+		must(t, err)
+		next := make(chan *client.Session, 1)
+		first.Go(func(ctx context.Context) {
+			<-ctx.Done()
+			limited, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			s, _ := k.Session(limited)
+			next <- s
+			time.Sleep(time.Minute)
+		})
+		srv.Link("kept").Expire()
+		began := time.Now()
+		if s := <-next; s == nil || s == first || s.Err() != nil {
+			t.Errorf("the next session is %v", s)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the next session came after %v", took)
+		}
+		must(t, k.Close(t.Context()))
+		if took := time.Since(began); took < time.Minute {
+			t.Errorf("Close has returned after %v, while the function ran", took)
+		}
+	})
+}

@@ -21,8 +21,8 @@ type Options struct {
 	// long it keeps the session, and its ephemeral znodes, without hearing from us. Default 10 s.
 	SessionTimeout time.Duration
 
-	// SessionTimeoutMin and SessionTimeoutMax refuse a grant outside them: Open then fails instead
-	// of going on with guarantees that were not asked for. Default: any grant will do.
+	// SessionTimeoutMin and SessionTimeoutMax refuse a grant outside them: Open then fails, and at a reconnect the session ends with
+	// zk.ErrClosed, while the ensemble keeps its ephemeral znodes for a session timeout. Default: any grant will do.
 	SessionTimeoutMin, SessionTimeoutMax time.Duration
 
 	// ConnectTimeout bounds one attempt to reach one server, handshake included. Default: the granted
@@ -46,8 +46,7 @@ type Options struct {
 	TLS *tls.Config
 
 	// Dial makes the connections; default a net.Dialer. Names are passed unresolved, so that they are looked up again at
-	// every attempt. Connections have to heed deadlines and to take a few kilobytes without waiting for the other end,
-	// as sockets do: a caller that is alone writes and reads on its own goroutine.
+	// every attempt. Connections have to heed deadlines: a caller that is alone reads on its own goroutine.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// RequestBytesMax is the largest request that is sent: a larger one fails at once, because

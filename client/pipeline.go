@@ -158,8 +158,7 @@ type Node struct {
 	Stat zk.Stat
 }
 
-// A Listing is the children of a znode. All names share one piece of memory: to keep a few of many for long, clone them
-// (strings.Clone).
+// A Listing is the children of a znode. All names share one piece of memory: to keep a few of many for long, clone them (strings.Clone).
 type Listing struct {
 	Names []string // without their parent's path, in no particular order
 	Stat  zk.Stat  // of the parent

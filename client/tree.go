@@ -74,9 +74,9 @@ func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.AC
 	}
 }
 
-// Walk calls see for the znode at path and for every znode below it, parents before their children, level by level and
-// sorted by path within a level. A znode that is deleted meanwhile is left out; one that is created meanwhile may be
-// seen or not. If path itself is missing, the error is zk.ErrNoNode. An error of see ends the walk and is returned.
+// Walk calls see for the znode at path and for every znode below it, parents before their children, level by level, and within a
+// level in the order of their parents and then of their names. A znode that is deleted meanwhile is left out; one that is created
+// meanwhile may be seen or not. If path itself is missing, the error is zk.ErrNoNode. An error of see ends the walk and is returned.
 func (s *Session) Walk(ctx context.Context, path string, see func(path string, stat zk.Stat) error) error {
 	level := []string{path}
 	for depth := 0; len(level) > 0; depth++ {

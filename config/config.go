@@ -174,6 +174,11 @@ func (v *Value[T]) follow() {
 	v.wg.Wait()
 	v.mu.Lock()
 	v.mu.err = err
+	if v.mu.state.Stale == nil {
+		v.mu.state.Stale = err
+		close(v.mu.changed)
+		v.mu.changed = make(chan struct{})
+	}
 	v.mu.Unlock()
 	close(v.done)
 }

@@ -118,6 +118,9 @@ func TestTheLastGoodValueStays(t *testing.T) {
 		if !errors.Is(v.Err(), zk.ErrClosed) {
 			t.Errorf("Err: %v", v.Err())
 		}
+		if st, _ := v.State(); !errors.Is(st.Stale, zk.ErrClosed) || st.Value.Rate != 9 {
+			t.Errorf("after Close the state is %+v, and may be behind because of %v", st.Value, st.Stale)
+		}
 	})
 }
 

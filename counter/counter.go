@@ -7,7 +7,7 @@
 //
 // A change is made once or not at all, never twice. If the answer to a change is lost, the counter looks: a change that
 // was certainly not made is made again; otherwise the error says that the outcome is unknown (client.MaybeApplied is
-// true of it), unless Options.Exact is set, which makes every outcome known as long as the session lives.
+// true of it), unless Options.Exact is set, which makes every outcome known as long as the session and the call's context live.
 //
 // # Formats
 //
@@ -64,7 +64,7 @@ type Options struct {
 	// Initial is the value of a counter that is not there, or is empty. Default 0.
 	Initial int64
 
-	// Exact makes the outcome of a change known when its answer was lost, as long as the session lives. It costs an
+	// Exact makes the outcome of a change known when its answer was lost, as long as the session and the call's context live. It costs an
 	// ephemeral znode below the counter and a goroutine for each session that changes it, and a larger write for each change. While
 	// such a session lives, the counter cannot be deleted. Default: such an outcome can be unknown.
 	Exact bool
@@ -161,7 +161,7 @@ func (c *Counter) Add(ctx context.Context, delta int64) (Value, error) {
 	})
 }
 
-// Set sets the value, whatever it was.
+// Set sets the value, whatever number it was. If the znode holds none, the error is a *FormatError, as with the others.
 func (c *Counter) Set(ctx context.Context, number int64) (Value, error) {
 	return c.change(ctx, "set", func(int64) (int64, error) { return c.checkFits(number) })
 }

@@ -97,8 +97,8 @@ type Options struct {
 	// Layout is what a Directory reads. Default: Curator.
 	Layout Layout
 
-	// FailuresMax is after how many failures in a row an instance is left out, for FailureTime. Defaults 2 and 30 s, as
-	// Curator has them.
+	// FailuresMax is after how many failures in a row, each within FailureTime of the one before, an instance is left out, for
+	// FailureTime. Defaults 2 and 30 s, as Curator has them.
 	FailuresMax int
 	FailureTime time.Duration
 

@@ -19,7 +19,7 @@
 // BASE/NAME/ID with the JSON of Curator's x-discovery, byte for byte, so instances of both sides find each other; Spring
 // Cloud Zookeeper writes the same, with metadata in the payload (SpringMetadata). The payload is null unless the caller
 // sets one, because readers of another payload type fail. BASE/NAME is made as a container, as Curator does; it and what
-// is above it get Options.ParentACL. With Options.Layout, Dubbo's providers can be read: BASE/INTERFACE/providers/URL.
+// is above it get RegisterOptions.ParentACL. With Options.Layout, Dubbo's providers can be read: BASE/INTERFACE/providers/URL.
 //
 // # Limits
 //

@@ -221,7 +221,7 @@ func (i Instance) HostPort() (string, error) {
 }
 
 // URI returns the instance's URI, by its template, into which values are put as they are. Without a template it is
-// scheme://address:port, with the SSL port if the instance has no other, and with an IPv6 address in brackets.
+// https://address:sslPort if the instance has an SSL port and http://address:port else, with an IPv6 address in brackets.
 func (i Instance) URI() string {
 	if len(i.URISpec) == 0 {
 		return i.plainURI()
@@ -243,7 +243,7 @@ func (i Instance) plainURI() string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if p := cmp.Or(i.Port, i.SSLPort); p != 0 {
+	if p := cmp.Or(i.SSLPort, i.Port); p != 0 {
 		host += ":" + strconv.Itoa(p)
 	}
 	return (&url.URL{Scheme: i.variable("scheme"), Host: host}).String()

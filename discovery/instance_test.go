@@ -63,7 +63,7 @@ func TestURI(t *testing.T) {
 	}
 	for want, change := range map[string]func(*discovery.Instance){
 		"http://10.0.0.1:8080":         func(*discovery.Instance) {},
-		"https://10.0.0.1:443":         func(i *discovery.Instance) { i.Port, i.SSLPort = 443, 444; i.URISpec = nil },
+		"https://10.0.0.1:444":         func(i *discovery.Instance) { i.Port, i.SSLPort = 443, 444; i.URISpec = nil },
 		"http://[::1]:8080":            func(i *discovery.Instance) { i.Address, i.URISpec = "::1", nil },
 		"http://[fe80::1%25eth0]:8080": func(i *discovery.Instance) { i.Address, i.URISpec = "fe80::1%eth0", nil },
 		"https://[::1]:444":            func(i *discovery.Instance) { i.Address, i.Port, i.SSLPort, i.URISpec = "::1", 0, 444, nil },

@@ -510,6 +510,27 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
+// Watch ends when Session.Close begins, and not when no server has answered it for CloseTimeout.
+func TestWatchEndsWithClose(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := srv.Session(t, "a")
+		e := mustElection(t, s, election.Options{})
+		var last error
+		var began time.Time
+		for _, err := range e.Watch(t.Context()) {
+			last = err
+			if err == nil {
+				srv.Link("a").Refuse()
+				began = time.Now()
+				go s.Close(t.Context())
+			}
+		}
+		if took := time.Since(began); !errors.Is(last, zk.ErrClosed) || took > 100*time.Millisecond {
+			t.Errorf("the watch ended after %v with %v", took, last)
+		}
+	})
+}
+
 // F46: a restarted server grants a shorter timeout to a session that goes on. Its terms last all the same: the margin is
 // reckoned from the timeout that is in force.
 func TestF46_TermsLastUnderAShorterTimeout(t *testing.T) {

@@ -63,6 +63,8 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 				select { // the watch survives reconnects, and tells what came meanwhile
 				case <-w.Done():
 					err = e.s.Err()
+				case <-e.s.Done(): // Close has begun, and the watch ends when it is over
+					err = e.s.Err()
 				case <-ctx.Done():
 					err = ending.Of(ctx)
 				}

@@ -11,7 +11,7 @@
 //   - It comes back when its session has expired (after the session timeout and two round trips), and when another
 //     client deletes its znode.
 //   - After Member.Close has returned nil, the znode is gone and does not come back.
-//   - A Group shows every change once it has heard of it; see package cache for what it promises.
+//   - A Group shows what has changed once it has heard of it; see package cache for what it promises.
 //
 // # Formats
 //

@@ -102,7 +102,7 @@ type Change struct {
 	Old    Info // of cache.Changed: what the member was before
 }
 
-// Changes returns the members that there are, as cache.Created, and then every change; see cache.Cache.Changes.
+// Changes returns the members that there are, as cache.Created, and then what changes; see cache.Cache.Changes.
 func (g *Group) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for ch, err := range g.c.Changes(ctx) {

@@ -14,9 +14,9 @@ import (
 
 // An All is several locks that are taken all or none: mutexes, sides of read/write locks, permits.
 //
-// They are taken in the order of their paths on the servers, with the chroots, whatever order they are named in. No caller waits
-// for one of them while it has, or waits for, one that comes later. So callers of an All cannot wait for each other in a
-// cycle, nor can callers that take the same locks one after the other in that order.
+// They are taken in the order of their paths on the servers, with the chroots, whatever order they are named in. No caller waits for one
+// of them while it has, or waits for, one that comes later, but for one that it has re-entered. So callers that re-enter nothing cannot
+// wait for each other in a cycle, nor can callers that take the same locks one after the other in that order.
 //
 // Taking them takes as many round trips as taking each by itself, and giving them back takes one.
 type All struct{ members []member }

@@ -7,15 +7,14 @@
 // InterProcessMutex and go-zookeeper's Lock name them, and all of these exclude each other on one path. A read/write lock and a
 // semaphore are the same queue with other rules. An [Unfair] lock has no queue.
 //
-// Package inspect shows holders and waiters of any of these locks. It asks a holder to give up, and breaks a lock.
+// Package inspect shows the holders of any of these locks, and the waiters of a queue. It asks a holder to give up, and breaks a lock.
 //
 // # What a hold is worth
 //
-// A [Hold] is a loan. It ends once, with a cause: released, session expired, own znode deleted,
-// deadline passed, session closed, credentials refused. Work runs under [Hold.Context], which ends with it.
-// The deadline counts from when the newest answered heartbeat, or request that proves as much, was sent. It is at most two
-// thirds of the session timeout later. So it passes before the ensemble can give the lock to another contender, even if we no
-// longer hear from it. What an answered heartbeat proves is up to Options.Vouch.
+// A [Hold] is a loan. It ends once, with a cause: released, session expired, own znode deleted, deadline passed, session closed,
+// credentials refused. Work runs under [Hold.Context], which ends with it. The deadline counts from when the newest answered heartbeat,
+// or request that proves as much, was sent. It is at most two thirds of the session timeout later. So it passes before the ensemble can
+// give the lock to another contender, even if we no longer hear from it. What an answered heartbeat proves is up to Options.Vouch.
 //
 // No client can exclude that it is paused between looking at its hold and writing somewhere. A resource that
 // must not accept a late write compares [Hold.Token], which grows from holder to holder.
@@ -62,7 +61,7 @@
 //
 // # What is left behind
 //
-// No claim; where a lock has a delay (Options.Delay), a delay marker for the next holder after a hold whose session ended. A directory
+// No claim; where a lock has a delay (Options.Delay), a delay marker for the next holder after a hold that was lost. A directory
 // stays, unless the server removes containers; that of a semaphore does. When the answer to a request was lost, its outcome is looked up
 // after the reconnect. Abandoned claims are deleted in the background, at the latest when the session ends.
 package lock

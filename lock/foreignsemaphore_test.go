@@ -140,3 +140,26 @@ func TestRevokeOfKazoos(t *testing.T) {
 		t.Errorf("Break = %v, %v", gone, err)
 	}
 }
+
+// The holders of a kazoo semaphore are shown in the order in which they came, whatever their names are.
+func TestKazoosHoldersAreInOrder(t *testing.T) {
+	s := zktest.New(t, zktest.Options{}).Session(t, "s")
+	if _, err := s.Create(t.Context(), "/l", []byte("3"), zk.Persistent, nil); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"b123456789abcdef0123456789abcdef", "a123456789abcdef0123456789abcdef", "c123456789abcdef0123456789abcdef"}
+	for _, name := range names {
+		if _, err := s.Create(t.Context(), "/l/"+name, nil, zk.Ephemeral, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snap, err := inspect.Look(t.Context(), s, "/l")
+	if err != nil || len(snap.Holders()) != len(names) {
+		t.Fatal(snap, err)
+	}
+	for i, c := range snap.Holders() {
+		if c.Node != "/l/"+names[i] || c.Place != i {
+			t.Errorf("%s is holder %d, at place %d", c.Node, i, c.Place)
+		}
+	}
+}

@@ -116,8 +116,7 @@ func (h *Hold) endLocked(cause error) {
 	}
 }
 
-// nodePath returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see
-// otherPath.
+// nodePath returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see otherPath.
 func (g *grant) nodePath() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

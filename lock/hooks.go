@@ -23,15 +23,15 @@ type Hooks struct {
 	Waiting func(ctx context.Context, path string, at Place)
 
 	// Granted is called with each hold that is granted, before Lock returns it. A re-entered hold is not granted anew. The context of
-	// the hold does not end by itself before it returns; Hold.Cause says meanwhile whether the hold is over.
+	// the hold does not end by itself before it returns; Hold.Cause says meanwhile whether it is over, and may call Lost.
 	Granted func(ctx context.Context, path string, h *Hold)
 
 	// Released is called when the last hold of a znode is released, before the znode is deleted.
 	Released func(ctx context.Context, path string)
 
-	// Lost is called when a lock is lost, which the end of its session is too: before Session.Close returns, unless that takes
-	// more than a tenth of a second. A panic of it ends the process. A loss that Release is the first to find out has been told as
-	// Released; only the error of Release tells of it.
+	// Lost is called when a lock is lost, which the end of its session is too: before Session.Close returns, unless that takes more than
+	// a tenth of a second. If Release, Hold.Cause or Lock finds the loss, it is called within them; else a panic of it ends the process.
+	// A deletion that Release is the first to find out has been told as Released; only the error of Release tells of it.
 	Lost func(ctx context.Context, path string, err *LostError)
 
 	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, the hook of each member

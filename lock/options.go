@@ -65,10 +65,9 @@ type Options struct {
 	// both have to set the option. If the waiter gives up or dies, the next one begins anew, unless it uses the same lock
 	// value. The read side of an RWMutex waits for a delay and causes none, unless the reader has downgraded.
 	//
-	// Each grant costs one more round trip, and a second one with a write of a delay marker unless it is to a reader, and each
-	// release a second deletion. The marker, a persistent znode, outlives a lost hold, and with it the directory, until the next
-	// contender comes. Tokens protect better, where they can be checked. At most DelayMax; not for semaphores and unfair locks.
-	// Default: no delay.
+	// Each grant costs one more round trip, and a second one with a write of a delay marker unless it is to a reader, and each release a
+	// second deletion. The marker, a persistent znode, outlives a lost hold, and with it the directory, until the next contender comes.
+	// Tokens protect better, where they can be checked. At most DelayMax; not for semaphores and unfair locks. Default: no delay.
 	Delay time.Duration
 
 	// Deadlock, if not zero, looks for cycles of contenders that wait for each other. A waiter that holds other locks (its Lock

@@ -85,8 +85,7 @@ func (u *unfairLock) removeNode(ctx context.Context, g *grant) error {
 	err := u.s.Delete(ctx, u.dir, 0)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
-	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that
-	// it is another's by now.
+	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that it is another's by now.
 	for errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) {
 		var found bool
 		found, err = u.removeOwn(ctx, &left)

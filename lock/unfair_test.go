@@ -3,6 +3,7 @@ package lock_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
@@ -128,6 +129,32 @@ func TestWritesToTheHolderCostWaitersOfAnUnfairLockReads(t *testing.T) {
 		}
 		if err := <-got; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A wait ends when Session.Close begins, and not when no server has answered it for CloseTimeout.
+func TestAWaitOfAnUnfairLockEndsWithClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		a, err := lock.NewUnfair(srv.Session(t, "a"), "/u", lock.Options{})
+		must(t, nil, err)
+		s := srv.Session(t, "b")
+		b, err := lock.NewUnfair(s, "/u", lock.Options{})
+		must(t, nil, err)
+		held, err := a.Lock(t.Context())
+		must(t, held, err)
+		got := make(chan error)
+		go func() {
+			_, err := b.Lock(t.Context())
+			got <- err
+		}()
+		synctest.Wait()
+		srv.Link("b").Refuse()
+		began := time.Now()
+		go s.Close(t.Context())
+		if err := <-got; !errors.Is(err, zk.ErrClosed) || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
 }

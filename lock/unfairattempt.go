@@ -45,7 +45,9 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) ([]*Hold, error) {
 		}
 		a.u.tellWaiting(ctx, Place{Ahead: 1, First: a.u.dir})
 		select {
-		case <-a.watch.Done(): // or the session is over, which the next request finds out
+		case <-a.watch.Done():
+		case <-a.u.s.Done(): // Close has begun, and the watch ends when it is over
+			return nil, a.u.s.Err()
 		case <-ctx.Done():
 			return nil, &waitError{bridge.Of(a.u.s).CutOff(ending.Of(ctx)), a.u.busy(rival)}
 		}

@@ -55,8 +55,9 @@ A backup holds all znodes with their data and ACLs, and the secret that our serv
 session passwords with: keep it as you keep the data. It takes as much memory as a server
 needs for the data.
 
-Exit status: 0 done, 1 nothing was backed up (the message says why), 64 wrong usage, 77 the
-admin port refuses the credentials.`,
+Exit status: 0 done, 1 it failed (the message says why, and names the backup if that is
+whole, and only an older one could not be deleted), 64 wrong usage, 77 the admin port
+refuses the credentials.`,
 		Example: `  lockkeeper backup /var/lib/zookeeper --to /backup/zookeeper --keep 7
   lockkeeper backup /var/lib/lockkeeper --to /backup/lockkeeper --every 24h --keep 7
   lockkeeper backup --admin http://zk1:8080 --auth-file /etc/lockkeeper/admin --to /backup/zk`,

@@ -55,7 +55,7 @@ and the memory. Without servers on the command line it looks at nothing else.
 
 ` + checksHelp() + `
 Exit status: 0 nothing worse than a note, 1 warnings, 2 something critical, 64 wrong usage,
-78 the configuration file cannot be read.`,
+69 no servers are named and no keeper runs, 78 the configuration file cannot be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args) },
 	}
 	c.flags.addTo(cmd, sessionFlags)

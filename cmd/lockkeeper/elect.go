@@ -64,7 +64,9 @@ see the value of --id as the candidate's id if --id-only is given, and otherwise
 Exit status: COMMAND's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work
    71  the operating system refused something
+   76  it was started under the election that it stands for, and would wait for itself
    77  the servers refuse access
+   78  a client configuration file cannot be used
   126  COMMAND cannot be executed, 127 it cannot be found, when lockkeeper starts; it is
        looked for again in each term
 128+n  signal n came while there was no COMMAND`
@@ -97,7 +99,7 @@ func newElect() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.restart, "restart", restartAlways, "whether to go on when the command has ended: always, on-failure or never")
 	flags.DurationVar(&f.backoff, "backoff", time.Second, "pause before standing for election again; doubled each time the command ends soon (0: none at first, then 100ms)")
-	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause, 0 for none at all; after a turn that took longer, waiting included, the pause is --backoff again")
+	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause; 0, with --backoff 0, for none at all; after a turn that took longer, waiting included, the pause is --backoff again")
 	flags.StringVar(&f.id, "id", "", "what programs that look for the leader see as the candidate's id, such as an address")
 	flags.BoolVar(&f.idOnly, "id-only", false, "store nothing but the id in the candidate's znode, as Curator's LeaderLatch does")
 	flags.StringVar(&f.http, "http", "", "answer at `host:port`: GET /leader has status 200 while this candidate leads and\n503 otherwise, GET / names the leader, as JSON")

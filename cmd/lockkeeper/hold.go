@@ -58,7 +58,7 @@ func (f *holdFlags) add(cmd *cobra.Command) {
 	f.jobFlags.add(cmd)
 	flags := cmd.Flags()
 	for name, usage := range map[string]string{
-		"grace":   "time from TERM to KILL when the process of --pid has to end",
+		"grace":   "twice the time from TERM to KILL when the process of --pid has to end",
 		"label":   `what lockkeeper locks shows (default "hold", with the process of --pid)`,
 		"on-lost": "shell command `CMD` to run when the lock is lost, after the process of --pid has ended",
 	} {
@@ -421,7 +421,7 @@ had ended before: the lock was lost, the lease was over, or the holder was ended
 func newRenew() *cobra.Command {
 	return newAsk(doRenew, "Prolong a hold that has a lease", `Let the time of lockkeeper hold --lease begin anew.
 
-Exit status: 0 renewed, 66 there is no such hold, 70 the holder does not answer, 74 the hold has
+Exit status: 0 renewed, 64 the hold has no lease, 66 there is no such hold, 70 the holder does not answer, 74 the hold has
 ended: the lock was lost, the lease was over, or the holder was ended.`, func(out io.Writer, said holderSays) error {
 		_, err := fmt.Fprintln(out, said.Remaining)
 		return err

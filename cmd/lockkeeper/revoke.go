@@ -27,9 +27,9 @@ Curator's locks that were made revocable.
 
 To put the holder out, there is lockkeeper break.
 
-Exit status: 0 if all holders have been asked, or there was none, 64 wrong usage, 66 there
-is no such lock, 69 no server could be reached, 77 the servers refuse access, 130
-interrupted.`,
+Exit status: 0 if all holders have been asked, or there was none, 1 if one is kazoo's,
+which cannot be asked, 64 wrong usage, 66 there is no such lock, 69 no server could be
+reached, 77 the servers refuse access, 130 interrupted.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := lockPath(args[0])

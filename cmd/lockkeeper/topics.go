@@ -32,7 +32,7 @@ it, and otherwise with one of these. The other commands use the same numbers.
    74  the lock was lost, or a process of lockkeeper died, while the command ran
        (run --lost-code); release, renew: the hold had ended before
    75  another holder has the lock, or the wait is over (run --busy-code); config set:
-       the configuration has another version
+       the configuration has another version; config rm: it has changed meanwhile
    76  the run was started under the lock that it asks for, and would wait for itself
    77  the servers refuse access; z, locks: also to a part, and the rest is shown
    78  a configuration file cannot be used
@@ -46,8 +46,9 @@ A command may use the same numbers. run --status-file FILE tells them apart. The
 gets a line of JSON with the outcome (ran, busy, lost, signalled, not-executable,
 failed), the exit status, the token, and how the command itself ended. With several
 locks "token" is that of the first, and "tokens" has each by the path of its lock. The
-file stays empty if lockkeeper is killed, and it is left as it was after a mistake in
-the names of flags. FILE may be an open descriptor: /dev/fd/3.`
+file stays empty if lockkeeper is killed. It is left as it was, with the outcome of an
+earlier run, if the command line cannot be read: a flag that does not exist, a value
+such as --wait 10, no -- before the command. FILE may be an open descriptor: /dev/fd/3.`
 
 const signalsHelp = `INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command, and to its whole
 process group, as a key at a terminal is. A step of a script is spared by
@@ -60,8 +61,8 @@ place in the queue lasts until its session expires. A run that is stopped (Ctrl-
 keeps its place, or its lock.
 
 A hold that waits is ended by INT, TERM, HUP and QUIT. A hold that is held ends by
-lockkeeper release; a signal to its holder ends it, too, and release says so. join and
-register pass signals on to their command alone.
+lockkeeper release. A signal to its holder ends it, too, and the process of --pid with
+it; release says so. join and register pass signals on to their command alone.
 
 run --revocable SIGNAL sends that signal to the command, once, when another contender
 asks for the lock (lockkeeper revoke LOCK). The command keeps the lock while it runs.
@@ -86,7 +87,8 @@ be killed or frozen: the third ends the command and all that it has started in t
 are killed at once, the kernel kills the main process and nothing else. Only its
 fencing token tells then that the rest is late.`
 
-const environmentHelp = `lockkeeper reads these variables. A flag on the command line overrides each of them.
+const environmentHelp = `lockkeeper reads these variables; backup and server read none of them. A flag overrides
+each but LOCKKEEPER_CONFIG (the --config of server and doctor is for a zoo.cfg).
 
   LOCKKEEPER_SERVERS           the servers, as in --servers
   LOCKKEEPER_TLS_CA            as --tls-ca
@@ -106,8 +108,8 @@ Beside the user's client.conf, connections has names for servers, for lockkeeper
 for trees on other servers (z cp, diff, mirror): lines of NAME SERVERS, as in
 prod zk1:2181,zk2:2181/chroot.
 
-The keeper on this machine has its data in XDG_STATE_HOME (or ~/.local/state) and its
-socket in XDG_RUNTIME_DIR/lockkeeper, or lockkeeper-UID in TMPDIR or /tmp. It ends
+The keeper on this machine has its data in XDG_STATE_HOME/lockkeeper (XDG_STATE_HOME is
+~/.local/state if it is not set) and its socket in XDG_RUNTIME_DIR/lockkeeper, or lockkeeper-UID in TMPDIR or /tmp. It ends
 when no command has needed it for LOCKKEEPER_KEEPER_IDLE (10m; 0 is for ever).
 
 A command under a lock gets all of these with the values that are in force, and:

@@ -136,7 +136,7 @@ var zkcliWords = map[string]string{
 	"history":       inShell,
 	"printwatches":  "lockkeeper zkcli has it",
 	"quit":          inShell,
-	"reconfig":      "lockkeeper zkcli has it",
+	"reconfig":      "it is not offered here: change the ensemble with the zkCli of its own version",
 	"redo":          inShell,
 	"removewatches": "a watch of lockkeeper z ends with its command; lockkeeper zkcli has removewatches",
 	"sync":          "it is for what the same session reads afterwards; lockkeeper shell has it",

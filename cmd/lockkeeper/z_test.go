@@ -319,7 +319,7 @@ func TestVerbsOfZAreSuggestedAtTheTop(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	for line, want := range map[string]string{"ls /": "did you mean z ls?", "rmr /a": "did you mean z rm?", "getAcl /a": "did you mean z acl?",
-		"sync /": "lockkeeper shell has it", "addauth digest u:p": "--auth-file authenticates", "reconfig": "lockkeeper zkcli has it"} {
+		"sync /": "lockkeeper shell has it", "addauth digest u:p": "--auth-file authenticates", "reconfig": "with the zkCli of its own version"} {
 		h.run(splitLine(t, line)...).want(64, want)
 	}
 }

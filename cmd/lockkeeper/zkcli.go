@@ -33,9 +33,9 @@ func newZkcli() *cobra.Command {
     lockkeeper zkcli -server zk1:2181 ls /
     lockkeeper zkcli < script
 
-It has the verbs, options, output and exit status of the zkCli of 3.8. Lines are read
-from standard input unless a command is given. rmr is understood as deleteall.
-reconfig is not offered. The shell, lockkeeper shell, can do more.
+It has the verbs, their options, output and exit status of the zkCli of 3.8. Lines are
+read from standard input unless a command is given. rmr is understood as deleteall.
+reconfig, -r and -client-configuration are not offered. lockkeeper shell can do more.
 
 Exit status with a command: 0 done, 1 it failed, 127 there is no such command; 64 wrong
 usage of zkcli itself, 69 no server could be reached.`,

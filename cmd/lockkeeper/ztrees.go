@@ -64,7 +64,7 @@ func (e *zEnv) newCp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			to := intoOrAs(places[0], places[1], strings.HasSuffix(args[1], "/") && len(args[1]) > 1)
+			to := intoOrAs(places[0], places[1], strings.HasSuffix(args[1], "/"))
 			if within(places[0], to) {
 				return exit.Errorf(exit.Usage, "cp %v %v: one is within the other", places[0], to)
 			}
@@ -165,10 +165,10 @@ func (e *zEnv) newMv() *cobra.Command {
 		Use:     "mv FROM TO",
 		Example: `  lockkeeper z mv /app /old/app`,
 		Short:   "Move a tree",
-		Long: `Move a tree, on the same servers. A tree of up to 400 znodes is moved in one transaction:
-others see it here or there, and a change meanwhile makes it fail. A larger one is copied,
-compared and then removed, as far as it has not changed since; if that fails, both are
-there, and mv says so. A tree with ephemeral znodes is not moved. Containers, and znodes
+		Long: `Move a tree, on the same servers. Up to 400 znodes, with up to 256 KiB of data and
+paths, are moved in one transaction: others see them here or there, and a change
+meanwhile makes it fail. A larger tree is copied, compared and then removed, as far as
+it has not changed since; if that fails, both are there, and mv says so. A tree with ephemeral znodes is not moved. Containers, and znodes
 with a time to live, become persistent. The counters for sequential znodes begin anew.`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -63,6 +63,8 @@ func TestZTrees(t *testing.T) {
 		{line: "mirror --apply --json /app " + b + ":/there/app", out: `{"acls_set":0,"created":0,"deleted":0,"kept":0,"left_out":0,"set":0}` + "\n"},
 		{line: "mirror --rate -1 /app /x", status: 64, err: "it is a number of znodes a second"},
 		{line: "cp --rate 50 /app /slow", err: "4 znodes copied"},
+		{line: "cp " + b + ":/there /", err: "5 znodes copied"}, // as with every target that ends with a slash
+		{line: "rm -r -f /there", err: "5 znodes deleted"},
 		{line: "diff /app " + b + ":/there/app"},
 		{line: "mirror --apply --delete /copy prod:/there/app", err: "0 ACLs set, 1 deleted\n"},
 		{line: "diff /app/config /copy/config", status: 1, out: "~ /  two → one\n", err: ": 1 znode differs\n"},

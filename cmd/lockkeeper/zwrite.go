@@ -186,7 +186,7 @@ connection is closed.`,
 	cmd.Flags().BoolVarP(&sequential, "sequential", "s", false, "the server appends a counter to the name")
 	cmd.Flags().BoolVarP(&container, "container", "c", false, "it goes some time after its last child")
 	cmd.Flags().DurationVarP(&ttl, "ttl", "t", 0, "it goes after so long without a change or a child; servers allow it with extendedTypesEnabled=true")
-	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents too; a znode that is there already is no error")
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents too, with the same ACL; a znode that is there already is no error")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "take the data from this `file`; - is standard input")
 	cmd.Flags().StringVar(&aclText, "with-acl", "", "access control list, `scheme:id:cdrwa`,… (default: open to all)")
 	return cmd

@@ -3,6 +3,7 @@ package operr_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/counter"
 	"github.com/lockkeeper/lockkeeper/discovery"
 	"github.com/lockkeeper/lockkeeper/group"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/partition"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -89,5 +91,24 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is around the error of a request stays.
+func TestWrapKeepsWhatIsAround(t *testing.T) {
+	own := errors.New("the quota is used up")
+	request := &client.OpError{Op: "get", Path: "/p", Err: zk.ErrConnectionLoss}
+	for want, err := range map[string]error{
+		"add /p: connection lost":                               request,
+		"add /p: the quota is used up: get /p: connection lost": fmt.Errorf("%w: %w", own, request),
+		"add /p: get /other: connection lost":                   &client.OpError{Op: "get", Path: "/other", Err: zk.ErrConnectionLoss},
+		"add /p: connection lost (no server is there)":          &client.OpError{Op: "session", Err: fmt.Errorf("%w (no server is there)", zk.ErrConnectionLoss)},
+	} {
+		if got := operr.Wrap("add", "/p", err, false); got.Error() != want || !errors.Is(got, zk.ErrConnectionLoss) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if err := operr.Wrap("add", "/p", fmt.Errorf("%w: %w", own, request), false); !errors.Is(err, own) {
+		t.Errorf("%v is not the caller's own error any more", err)
 	}
 }

@@ -1,5 +1,4 @@
-// Package inspect shows which contenders hold a lock and which wait for it, and intervenes: it is what operators and status pages
-// need.
+// Package inspect shows which contenders hold a lock and which wait for it, and intervenes: it is what operators and status pages need.
 //
 //   - [Look] and [LookAll] return locks as they are, and [Watch] and [WatchAll] again whenever they change. They only read.
 //   - [Deadlocks] finds cycles of contenders that wait for each other.

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +87,9 @@ func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 		if snap.Contenders, err = l.contenders(ctx, path, queue.KazooHolders); len(snap.Contenders) > 0 {
 			snap.Kind, snap.Permits = queue.KindKazooSemaphore, n
 		}
+		slices.SortFunc(snap.Contenders, func(a, b Contender) int { return cmp.Compare(a.Token, b.Token) })
 		for i := range snap.Contenders {
-			snap.Contenders[i].Held = true
+			snap.Contenders[i].Held, snap.Contenders[i].Place = true, i
 		}
 		return snap, err
 	}

@@ -154,6 +154,8 @@ type lockMetrics struct {
 
 // begin makes the series of locks that share one, so that the first event of each kind is an increase from 0.
 func (m *lockMetrics) begin() {
+	m.wait.WithLabelValues()
+	m.hold.WithLabelValues()
 	m.held.WithLabelValues()
 	m.waiting.WithLabelValues()
 	m.contended.WithLabelValues()

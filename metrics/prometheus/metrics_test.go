@@ -74,7 +74,7 @@ func wants(t testing.TB, m *lockmetrics.Metrics, want map[string]float64, prefix
 // The first event of each kind is an increase, which an alert sees.
 func TestSeriesBeginWithZero(t *testing.T) {
 	got := values(t, lockmetrics.New(lockmetrics.Options{}))
-	for _, name := range []string{"lock_held", "lock_waiting", "lock_contended_total", "lock_lost_total reason=session-expired",
+	for _, name := range []string{"lock_wait_seconds count", "lock_hold_seconds count", "lock_held", "lock_waiting", "lock_contended_total", "lock_lost_total reason=session-expired",
 		"lock_lost_total reason=other", "lock_refused_total reason=timeout", "lock_refused_total reason=other"} {
 		if value, there := got[name]; !there || value != 0 {
 			t.Errorf("%s: %v, there: %v", name, value, there)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockkeeper/lockkeeper/cache"
@@ -141,20 +140,13 @@ func (i *interruption) begin(since time.Time, cause error) {
 		return
 	}
 	_, i.open = i.t.tracer.Start(i.ctx, i.span, trace.WithSpanKind(trace.SpanKindInternal), trace.WithTimestamp(since), trace.WithAttributes(i.name))
-	if cause != nil {
+	if cause != nil && i.t.opt.Paths {
 		i.open.RecordError(cause)
 	}
 }
 
 // fail notes that the interruption has ended what it interrupted.
-func (i *interruption) fail(kind string, cause error) {
-	i.open.SetAttributes(attribute.String("error.type", kind))
-	why := kind
-	if cause != nil {
-		why = cause.Error()
-	}
-	i.open.SetStatus(codes.Error, why)
-}
+func (i *interruption) fail(kind string, cause error) { i.t.fail(i.open, kind, cause) }
 
 // over ends the span, if there is one.
 func (i *interruption) over() {

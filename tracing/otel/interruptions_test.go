@@ -23,7 +23,7 @@ import (
 func TestInterruptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := tracetest.NewSpanRecorder()
-		tracing := locktracing.New(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"), locktracing.Options{})
+		tracing := locktracing.New(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"), locktracing.Options{Paths: true})
 		srv, ctx := zktest.New(t, zktest.Options{}), t.Context()
 		k, err := client.Keep(ctx, zktest.Servers, client.Options{Dial: srv.Link("a").Dial})
 		must(t, err)
@@ -172,6 +172,11 @@ func TestACacheThatEnds(t *testing.T) {
 		_, err = s.Put(ctx, "/c/x", nil, nil)
 		must(t, err)
 		followers.Wait()
+		for _, s := range recorder.Ended() {
+			if len(s.Events()) > 0 || s.Status().Description != "ended" {
+				t.Errorf("without Options.Paths, %s has %d events and the status %q", s.Name(), len(s.Events()), s.Status().Description)
+			}
+		}
 		if got := spans(recorder); !slices.Equal(got, []string{"cache.stale config Error ended"}) {
 			t.Errorf("spans: %q", got)
 		}

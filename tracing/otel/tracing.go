@@ -16,8 +16,8 @@ import (
 
 // Options configure Tracing. The zero value of every field means its default.
 type Options struct {
-	// Paths puts the path of the lock into each span, and the text of errors, which names the lock and what holds it. Default: spans
-	// do not say which lock it was.
+	// Paths puts the path of the lock into each span, and the text of errors, which names paths, hosts and what holds a lock. Default:
+	// spans do not say which lock it was, and an interruption's span not what the cause was.
 	Paths bool
 }
 
@@ -128,10 +128,10 @@ func (t *Tracing) refused(ctx context.Context, path string, err error) {
 	})
 }
 
-// fail ends a span's work with an error. The error's text names the lock and who holds it, so it is for those that want paths.
+// fail ends a span's work with an error, if there is one. Its text has paths and names of hosts, so it is for those that want paths.
 func (t *Tracing) fail(span trace.Span, kind string, err error) {
 	why := kind
-	if t.opt.Paths {
+	if t.opt.Paths && err != nil {
 		why = err.Error()
 	}
 	span.SetAttributes(attribute.String("error.type", kind))

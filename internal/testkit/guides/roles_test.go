@@ -76,7 +76,7 @@ func nextNumber(ctx context.Context, k *client.Keeper) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	v, err := c.Add(ctx, 1) // client.MaybeApplied(err): the session has ended, and a number may be missing
+	v, err := c.Add(ctx, 1) // client.MaybeApplied(err): the session or ctx has ended, and a number may be missing
 	return v.Number, err
 }
 

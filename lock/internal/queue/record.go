@@ -18,8 +18,7 @@ type Record struct {
 	Yields  bool     `json:"yields,omitempty"`  // if it waits it has a detector, and gives up if it is the youngest of a cycle
 	Passing bool     `json:"passing,omitempty"` // it is not going to wait: it is granted at once or goes
 
-	// Revoke says that the owner is asked to give the lock up. The request adds it to the fields that are there, and keeps
-	// unknown ones.
+	// Revoke says that the owner is asked to give the lock up. The request adds it to the fields that are there, and keeps unknown ones.
 	Revoke bool `json:"revoke,omitempty"`
 }
 
