@@ -10,7 +10,9 @@ import (
 func (s *Server) tell(effects []tree.Effect, by *conn) {
 	for i := range effects {
 		e := &effects[i]
+		s.watchMu.Lock()
 		s.deliveries = s.watches.Trigger(s.deliveries[:0], e.Event)
+		s.watchMu.Unlock()
 		for _, d := range s.deliveries {
 			if c := s.connection(uint64(d.To)); c != nil && !c.fenced.Load() && c.sendEvent(d.Event, e.ACL) {
 				s.touchUp(c)

@@ -203,6 +203,8 @@ func (s *Server) finishAttach(r *request) {
 func (s *Server) fence(c *conn) (watches bool) {
 	c.fenced.Store(true)
 	c.out.finish()
+	s.watchMu.Lock()
+	defer s.watchMu.Unlock()
 	return s.watches.RemoveSome(watch.Watcher(c.id), pieceReads)
 }
 

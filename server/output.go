@@ -251,6 +251,7 @@ func (o *output) sendNow() {
 	}
 	o.buf = slices.Delete(o.buf, 0, o.direct.write(o.buf))
 	o.recountLocked()
+	o.room.Signal()
 }
 
 // flush makes what was added leave by way of run, or breaks the connection if there is too much.

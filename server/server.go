@@ -33,12 +33,12 @@ type Server struct {
 	expiry  *expirer
 	issuer  *session.Issuer // Next is guarded by sessions
 
-	// state guards the tree, the watches and conn.fenced. Only the committer and detach lock it for
+	// state guards the tree and conn.fenced. Only the committer and detach lock it for
 	// writing. Lock order: state, watchMu, sessions, conns, output.mu or queue.mu.
 	state   sync.RWMutex
 	tree    *tree.Tree
 	watches *watch.Table
-	watchMu sync.Mutex // keeps apart goroutines that hold state for reading
+	watchMu sync.Mutex // guards watches
 
 	sessions struct {
 		sync.Mutex

@@ -30,14 +30,15 @@ func newInputProbe(nc net.Conn) inputProbe {
 
 // A directWriter sends what a socket takes without waiting.
 type directWriter struct {
-	raw syscall.RawConn // nil if the connection is not the system's, but TLS for instance
+	raw syscall.RawConn // nil if the connection is not the system's own, which writes what it is given as it is
 }
 
 func newDirectWriter(nc net.Conn) directWriter {
-	if _, ok := nc.(syscall.Conn); !ok {
-		return directWriter{}
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return directWriter{rawConn(nc)}
 	}
-	return directWriter{rawConn(nc)}
+	return directWriter{}
 }
 
 // write sends what it can of b, and returns how much that was. What is wrong with the connection, the next write that waits finds out.

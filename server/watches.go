@@ -7,8 +7,8 @@ import (
 )
 
 // Watches are set by readers, many at a time, in the same hold of Server.state in which they read
-// what they watch: so no change falls between. Server.watchMu keeps the readers apart; the commit
-// loop holds state alone and needs no more.
+// what they watch: so no change falls between. Server.watchMu guards the table, also from readers that count their
+// watches without state before they set many.
 
 // watch sets a watch for the connection.
 func (c *conn) watch(path string, kind zk.WatchKind) {

@@ -124,7 +124,7 @@ func (f *backupFlags) source(args []string, given func(string) bool) (backup.Sou
 	if f.admin != "" {
 		return f.adminSource()
 	}
-	d := backup.DataDir{NoLogs: logs}
+	var d backup.DataDir
 	if d.Dir, err = filepath.Abs(args[0]); err != nil {
 		return fail("%s: %w", args[0], err)
 	}
@@ -132,6 +132,7 @@ func (f *backupFlags) source(args []string, given func(string) bool) (backup.Sou
 		if d.LogDir, err = filepath.Abs(f.logDir); err != nil {
 			return fail("--log-dir %s: %w", f.logDir, err)
 		}
+		d.NoLogs = d.LogDir == d.Dir
 	}
 	for _, dir := range []string{d.Dir, d.LogDir} {
 		switch {
@@ -206,7 +207,7 @@ func (f *backupFlags) once(ctx context.Context, cmd *cobra.Command, src backup.S
 	}
 	line := backupLine{Path: path, Manifest: m}
 	if f.keep > 0 {
-		if line.Deleted, err = backup.Prune(f.to, src, f.keep); err != nil {
+		if line.Deleted, err = backup.Prune(f.to, src, f.keep, path); err != nil {
 			return exit.Errorf(exit.Failure, "backup of %v: %s is whole, but an older one could not be deleted: %w", src, path, err)
 		}
 	}
@@ -232,7 +233,7 @@ func (f *backupFlags) repeat(ctx context.Context, cmd *cobra.Command, src backup
 	last, err := backup.Newest(f.to, src)
 	wait := time.Duration(0)
 	if err == nil && !last.IsZero() {
-		wait = max(0, f.every-time.Since(last)) // one that is started again makes no more backups
+		wait = min(max(0, f.every-time.Since(last)), f.every) // one that is started again makes no more backups; the clock may have been ahead
 	}
 	for {
 		select {

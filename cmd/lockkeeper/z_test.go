@@ -526,11 +526,14 @@ func TestZEditRefusesIfChangedMeanwhile(t *testing.T) {
 	})
 	h.env = append(h.env, "EDITOR=f() { LOCKKEEPER_TEST_AS_COMMAND=1 $LK z set /c other; echo mine > $1; }; f")
 	h.run("z", "edit", "/c").want(1, "was changed or deleted meanwhile; nothing has been written, and the edited text is in "+h.dir)
-	h.steps("z", []zStep{{line: "get /c", out: "other"}})
+	h.steps("z", []zStep{{line: "get /c", out: "other"}, {line: "rm /c"}, {line: "create /c one", out: "/c\n"}})
+	h.env = append(h.env, "LOCKKEEPER_TEST_AS_COMMAND=1", "EDITOR=f() { $LK z rm /c; $LK z create /c anew; echo mine > $1; }; f") // of the same version
+	h.run("z", "edit", "/c").want(1, "was changed or deleted meanwhile; nothing has been written, and the edited text is in "+h.dir)
+	h.steps("z", []zStep{{line: "get /c", out: "anew"}})
 	h.env = append(h.env, "EDITOR=false")
 	h.run("z", "edit", "/c").want(1, "the editor failed")
-	if left, _ := filepath.Glob(h.dir + "/lockkeeper-edit-*"); len(left) != 1 {
-		t.Errorf("%d edited files are left, want the one that was not written", len(left))
+	if left, _ := filepath.Glob(h.dir + "/lockkeeper-edit-*"); len(left) != 2 {
+		t.Errorf("%d edited files are left, want the two that were not written", len(left))
 	}
 }
 

@@ -76,6 +76,13 @@ func (e *zEnv) edit(cmd *cobra.Command, p string) error {
 	}
 	version := st.Version
 	err = e.do(cmd, func(ctx context.Context, s *client.Session) (err error) {
+		now, there, err := s.Exists(ctx, p)
+		switch {
+		case err != nil:
+			return err
+		case there && now.Mzxid != st.Mzxid: // deleted and made again, it may have the same version
+			return zk.ErrBadVersion
+		}
 		st, err = s.Set(ctx, p, edited, version)
 		return err
 	})

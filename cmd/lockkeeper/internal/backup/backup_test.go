@@ -395,10 +395,11 @@ func TestKeepLeavesOtherMachinesAlone(t *testing.T) {
 	t.Parallel()
 	backups, src := t.TempDir(), DataDir{Dir: filled(t, server.Options{}, 1)}
 	var newest time.Time
+	var last string
 	for _, host := range []string{"elsewhere.example.org", "", "ours", "ours"} {
 		path, m, err := Make(t.Context(), src, backups)
 		must(t, err)
-		newest = m.Made
+		newest, last = m.Made, path
 		if own, err := os.Hostname(); err != nil || m.Host != own {
 			t.Errorf("the manifest names the host %q, want %q (%v)", m.Host, own, err)
 		}
@@ -412,7 +413,7 @@ func TestKeepLeavesOtherMachinesAlone(t *testing.T) {
 			t.Errorf("Newest of the backups of others = %v, %v", at, err)
 		}
 	}
-	deleted, err := Prune(backups, src, 1)
+	deleted, err := Prune(backups, src, 1, last)
 	if err != nil || len(deleted) != 1 {
 		t.Errorf("Prune = %v, %v; want one of two", deleted, err)
 	}
@@ -458,7 +459,7 @@ func TestKeep(t *testing.T) {
 	if _, err := os.Stat(killed); err == nil {
 		t.Error("what a killed backup left is still there")
 	}
-	deleted, err := Prune(backups, one, 2)
+	deleted, err := Prune(backups, one, 2, paths[3])
 	if err != nil || len(deleted) != 1 || deleted[0] != paths[1] {
 		t.Errorf("Prune = %v, %v; want %v", deleted, err, paths[1])
 	}
@@ -466,5 +467,13 @@ func TestKeep(t *testing.T) {
 		if _, err := Check(t.Context(), path); (err == nil) != (i != 1) {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+	early, err := readManifest(paths[2]) // made when the clock was ahead
+	must(t, err)
+	early.Made = early.Made.AddDate(1, 0, 0)
+	must(t, os.Remove(filepath.Join(paths[2], manifestName)))
+	must(t, early.write(paths[2]))
+	if deleted, err := Prune(backups, one, 1, paths[3]); err != nil || len(deleted) != 1 || deleted[0] != paths[2] {
+		t.Errorf("Prune = %v, %v; want %v: the other one was made just now", deleted, err, paths[2])
 	}
 }

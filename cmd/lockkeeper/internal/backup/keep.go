@@ -17,13 +17,15 @@ func Newest(dir string, src Source) (time.Time, error) {
 	return all[len(all)-1].made, nil
 }
 
-// Prune deletes all but the newest keep backups of a source below dir, and returns the paths of what it deleted.
-func Prune(dir string, src Source, keep int) (deleted []string, err error) {
+// Prune deletes all but the newest keep backups of a source below dir, and returns the paths of what it deleted. The one at made stays,
+// also if others have later times, as when the clock was ahead.
+func Prune(dir string, src Source, keep int, made string) (deleted []string, err error) {
 	all, err := list(dir, src)
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range all[:max(0, len(all)-max(keep, 1))] {
+	all = slices.DeleteFunc(all, func(b keptBackup) bool { return b.path == made })
+	for _, b := range all[:max(0, len(all)-(max(keep, 1)-1))] {
 		part := b.path + partSuffix
 		// From here on it is no backup any more, also if the deletion is cut off.
 		if err := os.Rename(b.path, part); err != nil {

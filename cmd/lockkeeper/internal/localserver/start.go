@@ -38,12 +38,12 @@ type Starter struct {
 const startsMax = 20
 
 // Dial returns a connection to the keeper. It starts one if there is none, and of many processes that do so at
-// the same time one does it and the others wait. It sets the umask of the process.
+// the same time one does it and the others wait. Meanwhile it sets the umask of the process.
 func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
 	if c, a, err = s.Places.Find(); err == nil {
 		return c, a, nil
 	}
-	ownUmask()
+	defer ownUmask()()
 	const advice = "set XDG_STATE_HOME to a directory of your own, or name servers with --servers"
 	if err := s.Places.makeState(); err != nil {
 		return nil, a, fmt.Errorf("local keeper: %w (%s)", err, advice)

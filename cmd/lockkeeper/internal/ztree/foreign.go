@@ -195,7 +195,7 @@ func readZkui(in io.Reader) (records []Record, err error) {
 		if !ok || !both || property == "" {
 			return nil, &FormatError{n, "it is not /path=property=value"}
 		}
-		records = append(records, Record{Path: zk.Join(path, property), Data: []byte(value)})
+		records = append(records, Record{Path: zk.Join(path, property), Data: []byte(value), NoACL: true})
 	}
 	return records, lines.Err()
 }
@@ -215,7 +215,7 @@ func withParents(records []Record) ([]Record, error) {
 			there[dir] = true
 		}
 		for _, dir := range slices.Backward(missing) {
-			all = append(all, Record{Path: dir})
+			all = append(all, Record{Path: dir, Implied: true})
 		}
 		if there[r.Path] && r.Path != "/" {
 			return nil, fmt.Errorf("%s is there twice", r.Path)

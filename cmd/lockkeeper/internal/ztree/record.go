@@ -34,6 +34,9 @@ type Record struct {
 	Path string // relative to the root of the export
 	Data []byte
 	ACL  []zk.ACL // nil is open to all
+
+	Implied bool // a parent that an export does not name: it is made if it is missing, and stays as it is if it is there
+	NoACL   bool // the format has none: what is overwritten keeps its own
 }
 
 type aclLine struct {

@@ -120,7 +120,7 @@ type Importer struct {
 // may have no root of their own.
 func (i *Importer) Add(ctx context.Context, r Record) error {
 	if i.OpenACL {
-		r.ACL = nil
+		r.ACL, r.NoACL = nil, false
 	}
 	path := Absolute(i.Root, r.Path)
 	if r.Path != "/" {
@@ -129,6 +129,9 @@ func (i *Importer) Add(ctx context.Context, r Record) error {
 				return err
 			}
 			i.begun = true
+		}
+		if r.Implied {
+			return i.parent(ctx, path)
 		}
 		r.Path = path
 		return i.Create(ctx, r)
@@ -173,6 +176,21 @@ func (i *Importer) Add(ctx context.Context, r Record) error {
 		return nil
 	}
 	return err
+}
+
+// parent makes a znode that the export does not name, unless it is there.
+func (i *Importer) parent(ctx context.Context, path string) error {
+	if err := i.Flush(ctx); err != nil { // its own parent may be among what has been added
+		return err
+	}
+	switch _, err := i.S.Create(ctx, path, nil, zk.Persistent, nil); {
+	case err == nil:
+		i.done(1)
+		return nil
+	case errors.Is(err, zk.ErrNodeExists):
+		return nil
+	}
+	return i.S.EnsurePath(ctx, path, nil) // the answer may have been lost
 }
 
 // empty reports whether a znode has no data, no ACL and no children, but for ZooKeeper's own.

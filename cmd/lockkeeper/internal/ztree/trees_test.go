@@ -287,6 +287,43 @@ func TestImportMakesTheRoot(t *testing.T) {
 	}
 }
 
+// What an export does not name stays as it is: the parents of what it has, and ACLs if its format has none.
+func TestImportLeavesWhatItDoesNotName(t *testing.T) {
+	closed := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermAll &^ zk.PermDelete}}
+	for mode, want := range map[ztree.Existing]string{ztree.Fail: "", ztree.Skip: "old", ztree.Overwrite: "new"} {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		for path, data := range map[string]string{"/app": "kept", "/app/db": "old"} {
+			if path == "/app/db" && mode == ztree.Fail {
+				continue
+			}
+			if err := s.EnsurePath(t.Context(), path, closed); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Set(t.Context(), path, []byte(data), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if mode == ztree.Fail {
+			want = "new"
+		}
+		to := importer(s, "/")
+		to.Existing = mode
+		if _, err := read(t, []byte("/app=db=new\n/app/below/it=x=y\n"), to); err != nil {
+			t.Fatalf("mode %v: %v", mode, err)
+		}
+		for path, data := range map[string]string{"/app": "kept", "/app/db": want, "/app/below/it/x": "y"} {
+			got, _, err := s.Get(t.Context(), path)
+			if string(got) != data || err != nil {
+				t.Errorf("mode %v: %s has %q, %v; want %q", mode, path, got, err, data)
+			}
+			acl, _, err := s.ACL(t.Context(), path)
+			if isClosed := ztree.FormatACL(acl) == ztree.FormatACL(closed); err != nil || isClosed != (path == "/app" || path == "/app/db" && mode != ztree.Fail) {
+				t.Errorf("mode %v: %s has the ACL %v, %v", mode, path, acl, err)
+			}
+		}
+	}
+}
+
 // The root / is always there. It gets data and ACL if it is empty or is to be overwritten, and is never left out silently.
 func TestCopyToTheRoot(t *testing.T) {
 	closed := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermAll &^ zk.PermDelete}}

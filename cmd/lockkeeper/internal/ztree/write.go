@@ -265,6 +265,9 @@ func (w *Writer) overwrite(ctx context.Context, r Record) error {
 	if _, err := w.S.Set(ctx, r.Path, r.Data, zk.AnyVersion); err != nil {
 		return err
 	}
+	if r.NoACL {
+		return nil
+	}
 	acl := r.ACL
 	if acl == nil {
 		acl = zk.OpenACL()
