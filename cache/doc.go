@@ -26,8 +26,8 @@
 //
 // ZooKeeper tells nothing of changes of ACLs. Znodes that the session may not read are left out, with what is below
 // them, until an event of theirs or a Reread finds them readable. One that is hidden later stays until then in the same
-// way. If the root may not be read, the cache ends with zk.ErrNoAuth. Of a znode's Stat, the fields about its children (Cversion, Pzxid, NumChildren) are those of the moment at which
-// the znode itself was read last.
+// way. If the root may not be read, the cache ends with zk.ErrNoAuth. Of a znode's Stat, the fields about its children
+// (Cversion, Pzxid, NumChildren) are those of the moment at which the znode itself was read last.
 //
 // The cache uses one persistent recursive watch (server 3.6 or later). Where the server has none, it sets two one-shot
 // watches for each znode and keeps the same promises, for up to OneShotNodesMax znodes.

@@ -421,8 +421,9 @@ had ended before: the lock was lost, the lease was over, or the holder was ended
 func newRenew() *cobra.Command {
 	return newAsk(doRenew, "Prolong a hold that has a lease", `Let the time of lockkeeper hold --lease begin anew.
 
-Exit status: 0 renewed, 64 the hold has no lease, 66 there is no such hold, 70 the holder does not answer, 74 the hold has
-ended: the lock was lost, the lease was over, or the holder was ended.`, func(out io.Writer, said holderSays) error {
+Exit status: 0 renewed, 64 the hold has no lease, 66 there is no such hold, 70 the holder
+does not answer, 74 the hold has ended: the lock was lost, the lease was over, or the
+holder was ended.`, func(out io.Writer, said holderSays) error {
 		_, err := fmt.Fprintln(out, said.Remaining)
 		return err
 	})

@@ -101,9 +101,10 @@ are configured.
 It tells systemd when it is ready and when it ends (Type=notify).
 
 It ends with INT, TERM, HUP or QUIT (HUP does not read the configuration again), after
-answering what it has received; while it still reads its data, at once. Exit status: 64
-wrong usage, 71 it cannot listen, 73 it cannot use the data directory, 78 the
-configuration file is wrong, 1 it failed while it ran.`,
+answering what it has received; while it still reads its data, at once.
+
+Exit status: 64 wrong usage, 71 it cannot listen, 73 it cannot use the data directory,
+78 the configuration file is wrong, 1 it failed while it ran.`,
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE: func(cmd *cobra.Command, _ []string) error {

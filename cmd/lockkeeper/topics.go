@@ -109,8 +109,9 @@ for trees on other servers (z cp, diff, mirror): lines of NAME SERVERS, as in
 prod zk1:2181,zk2:2181/chroot.
 
 The keeper on this machine has its data in XDG_STATE_HOME/lockkeeper (XDG_STATE_HOME is
-~/.local/state if it is not set) and its socket in XDG_RUNTIME_DIR/lockkeeper, or lockkeeper-UID in TMPDIR or /tmp. It ends
-when no command has needed it for LOCKKEEPER_KEEPER_IDLE (10m; 0 is for ever).
+~/.local/state if it is not set) and its socket in XDG_RUNTIME_DIR/lockkeeper, or
+lockkeeper-UID in TMPDIR or /tmp. It ends when no command has needed it for
+LOCKKEEPER_KEEPER_IDLE (10m; 0 is for ever).
 
 A command under a lock gets all of these with the values that are in force, and:
 

@@ -168,8 +168,9 @@ func (e *zEnv) newMv() *cobra.Command {
 		Long: `Move a tree, on the same servers. Up to 400 znodes, with up to 256 KiB of data and
 paths, are moved in one transaction: others see them here or there, and a change
 meanwhile makes it fail. A larger tree is copied, compared and then removed, as far as
-it has not changed since; if that fails, both are there, and mv says so. A tree with ephemeral znodes is not moved. Containers, and znodes
-with a time to live, become persistent. The counters for sequential znodes begin anew.`,
+it has not changed since; if that fails, both are there, and mv says so. A tree with
+ephemeral znodes is not moved. Containers, and znodes with a time to live, become
+persistent. The counters for sequential znodes begin anew.`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			places, err := e.places(args)
