@@ -37,8 +37,10 @@ const (
 )
 
 // child is what runs under a lock: FIRE is the register's folder, $1 the lock's name. It and all that it
-// starts keep the register locked; one of them leaves the process group.
+// starts keep the register locked; one of them leaves the process group. Told to end, the child waits for that one: what has a
+// session of its own and outlives the command is a daemon, which the lock does not cover.
 const child = `
+trap 'wait; exit 143' TERM
 exec 9>>"$FIRE/$1.lock"
 flock -n 9 || { echo "$LOCKKEEPER_TOKEN runs beside what is left of another holder of $1" >>"$FIRE/violations"; exit 3; }
 last=$(cat "$FIRE/$1.token" 2>/dev/null || echo 0)
