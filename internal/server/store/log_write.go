@@ -205,12 +205,20 @@ func (s *Store) Sync() error {
 	}
 	if now := time.Now(); now.Sub(s.log.checked) >= checkEvery {
 		s.log.checked = now
-		err := s.log.f.CheckName()
-		if err != nil { // what is in it would be lost with the process
-			return s.fail(s.rescue(err))
+		if err := s.checkLogName(); err != nil {
+			return s.fail(err)
 		}
 	}
 	return nil
+}
+
+// checkLogName returns an error, and saves what is in the log, if the log's name no longer shows it: it would be lost with the process.
+func (s *Store) checkLogName() error {
+	err := s.log.f.CheckName()
+	if err != nil {
+		err = s.rescue(err)
+	}
+	return err
 }
 
 func (s *Store) syncLog() error {
@@ -296,10 +304,13 @@ func (s *Store) checkUnused(path string) error {
 	return nil
 }
 
-// finishLog syncs the log, gives unused space back and closes it.
+// finishLog syncs the log, gives unused space back and closes it. Nothing may have been written for long, so its name is looked at.
 func (s *Store) finishLog() error {
 	l := s.log
 	err := s.syncLog()
+	if err == nil {
+		err = s.checkLogName()
+	}
 	s.log = nil
 	if err == nil {
 		l.f.Truncate(l.end) // if this fails, zeros are left that do no harm

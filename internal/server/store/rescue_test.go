@@ -64,6 +64,33 @@ func TestALogThatIsRemovedOrReplaced(t *testing.T) {
 	}
 }
 
+// Another program removes the log while nothing is written. It is noticed when the log ends, at the latest.
+func TestALogThatIsRemovedAtRest(t *testing.T) {
+	for name, end := range map[string]func(s *Store) error{
+		"close": (*Store).Close,
+		"roll": func(s *Store) error {
+			s.roll.Store(true)
+			return s.Append(creates(101, 101, 10))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			s := openFresh(t, fs, testOptions())
+			mustAppend(t, s, creates(1, 100, 5000))
+			if err := fs.Remove(filepath.Join(testDir, logName(1))); err != nil {
+				t.Fatal(err)
+			}
+			if err := end(s); !errors.Is(err, vfs.ErrRemoved) || !strings.Contains(err.Error(), "was written again") {
+				t.Errorf("%s: %v", name, err)
+			}
+			s.Close()
+			if _, w := mustOpen(t, fs.CrashClone(nil), testOptions()); w.zxid != 100 {
+				t.Errorf("found 0x%x after a restart, want 0x64", w.zxid)
+			}
+		})
+	}
+}
+
 // Where the copy cannot be written either, the error says that something is lost.
 func TestALogThatIsRemovedFromAFullDisk(t *testing.T) {
 	fs := vfs.NewMem()
