@@ -113,6 +113,22 @@ func TestHoldAndRelease(t *testing.T) {
 	}
 }
 
+// The processes behind a hold keep nothing open that its caller has opened: here a file that stays locked while it is open.
+func TestAHoldKeepsNothingOfItsCallerOpen(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.startWith(func(c *exec.Cmd) {
+		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `
+exec 9>>locked
+flock 9
+"$LK" hold --lease 1h demo || exit
+exec 9>&-
+flock -n locked true`}
+		c.Dir = h.dir
+	}).want(0)
+	h.run("release", "demo").want(0)
+}
+
 // What a name begins with is no flag, for the processes behind the hold either.
 func TestAHoldOfANameThatBeginsWithADash(t *testing.T) {
 	t.Parallel()

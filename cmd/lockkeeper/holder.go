@@ -161,6 +161,9 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	if err != nil {
 		return failed(err)
 	}
+	if err := proc.CloseInherited(); err != nil { // what the caller of hold has open is not for the hold to keep open
+		return failed(err)
+	}
 	cfg.Argv = []string{"lockkeeper", stayCommand, own, strconv.Itoa(h.watched.Pid), strconv.FormatUint(h.watched.Start, 10)}
 	cfg.Work = "the hold"
 	if f.pid > 0 {
