@@ -59,6 +59,11 @@ func userFile(getenv func(string) string, name string) string {
 	return ""
 }
 
+// isMissing reports whether there is no such file. A home that is no directory, such as /dev/null for the user of a service, has none.
+func isMissing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
 // read adds what a file says.
 func (c clientConfig) read(file string, required bool) error {
 	text, err := os.ReadFile(file)
@@ -66,7 +71,7 @@ func (c clientConfig) read(file string, required bool) error {
 		err = checkWriters(file, required)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !required:
+	case isMissing(err) && !required:
 		return nil
 	case err != nil:
 		return exit.Errorf(exit.Config, "client configuration: %w", err)

@@ -68,6 +68,16 @@ func TestClientConfiguration(t *testing.T) {
 	other.run("locks").want(78, file+".none")
 }
 
+// A user whose home is no directory, as services have it, has no configuration.
+func TestAHomeThatIsNoDirectory(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, "HOME=/dev/null", "XDG_CONFIG_HOME=")
+	h.run("run", "demo", "--", "true").want(0)
+	h.run("z", "ls", "--servers", "local", "/").want(0)
+	h.env = append(h.env, configVariable+"=/dev/null/client.conf")
+	h.run("run", "demo", "--", "true").want(78, "/dev/null/client.conf: not a directory")
+}
+
 // A run without a server list, and without a terminal, says each time that it excludes on this machine only.
 func TestARunWithoutServersSaysSo(t *testing.T) {
 	t.Parallel()
@@ -82,6 +92,8 @@ func TestARunWithoutServersSaysSo(t *testing.T) {
 	}
 	h.run("elect", "--restart", "never", "demo", "--", "true").want(0, said+": this election")
 	h.run("join", "demo", "--", "true").want(0, said+": this group")
+	h.run("hold", "--lease", "1h", "demo").want(0, said+": this lock")
+	h.run("release", "demo").want(0)
 	if j := h.run("join", "--quiet", "demo", "--", "true").want(0); strings.Contains(j.stderr.String(), said) {
 		t.Errorf("join --quiet: %s", j.stderr.String())
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -24,7 +22,7 @@ func serversOf(name string) (string, error) {
 func namedConnections() (map[string]string, error) {
 	file := connectionsFile()
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if isMissing(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -150,6 +150,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 		return exit.Errorf(exit.OS, "%w", err)
 	}
 	ears := newEars()
+	cfg.Early = ears.early
 	pauses := pacer{min: f.backoff, max: f.backoffMax}
 	for {
 		began := time.Now()
@@ -207,6 +208,20 @@ func (e ears) heard() (all []syscall.Signal) {
 		}
 	}
 	return all
+}
+
+// early returns a signal that ends us, if one has been heard.
+func (e ears) early() os.Signal {
+	select {
+	case s := <-e.end:
+		return s
+	case s := <-e.hup:
+		return s
+	case s := <-e.quit:
+		return s
+	default:
+		return nil
+	}
 }
 
 // waitOr waits for a while, or for a signal that ends us, which it returns.

@@ -66,7 +66,7 @@ use or not whole, or the copies cannot be written, 130 interrupted.`,
 		RunE: func(cmd *cobra.Command, hosts []string) error {
 			ctx, stop := interruptible()
 			defer stop()
-			return orInterrupted(ctx, f.run(ctx, cmd, hosts, formats))
+			return f.run(ctx, cmd, hosts, formats)
 		},
 	}
 	f.addTo(cmd, formats...)
@@ -102,7 +102,7 @@ func (f *growFlags) run(ctx context.Context, cmd *cobra.Command, hosts, formats 
 		}
 	}
 	if err != nil {
-		return exit.Errorf(exit.StatusOf(err, exit.CannotCreate), "ensemble grow: %w", err)
+		return orInterrupted(ctx, exit.Errorf(exit.StatusOf(err, exit.CannotCreate), "ensemble grow: %w", err))
 	}
 	if !f.start && !f.verify {
 		notice("ensemble grow: all members have a copy\n" + p.Next(f.out))
@@ -168,7 +168,7 @@ func (f *growFlags) grow(ctx context.Context, hosts, formats []string) (*ensembl
 	if err := s.Silent(ctx, others...); err != nil {
 		return nil, err
 	}
-	return ensemble.Grow(s, f.source, func(text string) { notice("ensemble grow: " + text) })
+	return ensemble.Grow(ctx, s, f.source, func(text string) { notice("ensemble grow: " + text) })
 }
 
 // readConfig takes directories and times from a zoo.cfg, if that is what --from names.
@@ -246,7 +246,7 @@ func (f *growFlags) bringUp(ctx context.Context, cmd *cobra.Command, p *ensemble
 	if err != nil {
 		return exit.Errorf(exit.CannotCreate, "ensemble grow: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	limited, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	var reports []ensemble.Report
 	if f.start {
@@ -254,15 +254,18 @@ func (f *growFlags) bringUp(ctx context.Context, cmd *cobra.Command, p *ensemble
 		if err := r.Check(); err != nil {
 			return exit.Errorf(exit.CannotCreate, "ensemble grow: %w", err)
 		}
-		reports, err = p.Start(ctx, r, dial, func(text string) { notice("ensemble grow: " + text) })
+		reports, err = p.Start(limited, r, dial, func(text string) { notice("ensemble grow: " + text) })
 	} else {
-		reports, err = p.Verify(ctx, dial)
+		reports, err = p.Verify(limited, dial)
 	}
 	if showErr := f.show(cmd, reports); showErr != nil {
 		return showErr
 	}
+	if err != nil && p.Open && f.start { // members may run: that is to be known also after an interrupt
+		return exit.Errorf(exit.StatusOf(orInterrupted(ctx, err), exit.Failure), "ensemble grow: %s", err)
+	}
 	if err != nil {
-		return exit.Errorf(exit.Failure, "ensemble grow: %w", err)
+		return orInterrupted(ctx, exit.Errorf(exit.Failure, "ensemble grow: %w", err))
 	}
 	if f.start {
 		notice(fmt.Sprintf("ensemble grow: clients are let in: --servers %s\n%s", p.Spec.Connect(), p.Retire()))

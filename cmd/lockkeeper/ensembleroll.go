@@ -33,8 +33,8 @@ func newEnsembleRoll() *cobra.Command {
 		Use:   "roll --restart COMMAND",
 		Short: "Restart the members one after the other, without an outage",
 		Long: `Restart the members of an ensemble one after the other: observers and followers first, the
-leader last. COMMAND is run by a shell on this machine, for each member with its {host},
-{port} or {address} as in --servers, which has to name all members.
+leader last. COMMAND is run by a shell on this machine, without a terminal, for each member
+with its {host}, {port} or {address} as in --servers, which has to name all members.
 
 Before each step all members have to be well: each answers, gives a session (so it commits
 transactions) and has the same configuration; one leads; all followers are in sync. After it

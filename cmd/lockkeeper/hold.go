@@ -137,6 +137,9 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 			return 0, exit.Errorf(exit.Usage, "hold: --pid %d: the process is another user's, and could not be ended if the lock were lost", f.pid)
 		}
 	}
+	if _, err := f.settings(); err != nil {
+		return 0, err
+	}
 	f.noticeLocal("lock")
 	h, err := startHolder(holderArgs(flags, watched, name))
 	if err != nil {
@@ -144,7 +147,11 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 	}
 	defer h.said.Close()
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(sig) { // HUP is under nohup
+			signal.Notify(signals, sig)
+		}
+	}
 	defer signal.Stop(signals)
 	words := make(chan holderSays)
 	go func() { // ends with the connection, which has three words at most

@@ -113,6 +113,20 @@ func TestHoldAndRelease(t *testing.T) {
 	}
 }
 
+// The processes behind a hold keep no file system busy that its caller works in.
+func TestAHoldLeavesTheDirectoryOfItsCaller(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	pid := strconv.Itoa(sleeper(t, "exec sleep 1000").Process.Pid)
+	h.run("hold", "--pid", pid, "demo").want(0)
+	holder := h.holderOf("demo")
+	for what, pid := range map[string]int{"holder": holder, "guard": guardOf(t, holder), "stay": h.stayOf(pid)} {
+		if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || dir != "/" {
+			t.Errorf("%s works in %s, %v", what, dir, err)
+		}
+	}
+}
+
 // The processes behind a hold keep nothing open that its caller has opened: here a file that stays locked while it is open.
 func TestAHoldKeepsNothingOfItsCallerOpen(t *testing.T) {
 	t.Parallel()
@@ -313,6 +327,33 @@ func TestReleaseTellsOfALoss(t *testing.T) {
 	h.run("release", "demo").want(66)
 }
 
+// What works under a lease hears at once that the lock is lost, and not only when the command of --on-lost has ended, which runs where
+// hold was called.
+func TestALossIsToldBeforeTheCommandOfOnLostEnds(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("hold", "--lease", "1h", "--on-lost", "touch begun; until [ -e end ]; do sleep 0.02; done", "demo").want(0)
+	holder := h.holderOf("demo")
+	h.run("break", "--force", "demo").want(0)
+	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(h.dir + "/begun"); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the command of --on-lost does not begin in the directory of hold")
+		}
+	}
+	h.run("renew", "demo").want(74, "renew demo: the lock on demo was lost")
+	h.run("release", "demo").want(74, "release demo: the lock on demo was lost")
+	if syscall.Kill(holder, 0) != nil {
+		t.Error("the command of --on-lost is over already")
+	}
+	if err := os.WriteFile(h.dir+"/end", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, holder)
+}
+
 // wantHoldsLog waits for words in the log of the holders.
 func (h *home) wantHoldsLog(words string) {
 	h.t.Helper()
@@ -347,6 +388,21 @@ func TestAHoldThatIsEndedWhileItWaits(t *testing.T) {
 	j.status()
 	h.run("release", "demo").want(0)
 	h.run("run", "--wait", "20s", "demo", "--", "true").want(0) // the other holder gives the lock back when it has it
+}
+
+// A hold that waits goes on when the user logs out, if it was started for that.
+func TestAHoldUnderNohup(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("hold", "--lease", "1h", "demo").want(0)
+	j := h.startWith(func(c *exec.Cmd) {
+		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `trap '' HUP; exec "$LK" hold --lease 2h demo`}
+	})
+	j.seeError("waiting")
+	j.signal(syscall.SIGHUP)
+	h.run("release", "demo").want(0)
+	j.want(0)
+	h.run("release", "demo").want(0)
 }
 
 // waitingHolder returns the process of the holder with a lease of an hour.

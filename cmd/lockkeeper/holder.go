@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -65,7 +66,9 @@ func newHolder() *cobra.Command {
 				return exit.Errorf(exit.Usage, "holder: %w (this command is started by lockkeeper hold)", err)
 			}
 			go h.watchHold()
-			h.tell(h.run(f, cmd.Flags().Changed))
+			said, out := h.run(&f, cmd.Flags().Changed)
+			h.tell(said)
+			f.tellLost(out) // takes up to a minute: release and renew have their answers
 			h.answers.Wait()
 			return nil
 		},
@@ -123,10 +126,10 @@ func (h *holder) log(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s hold %s: %s\n", time.Now().Format(time.RFC3339), h.name, fmt.Sprintf(format, args...))
 }
 
-// run holds the lock and returns what became of it.
-func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
-	failed := func(err error) holderSays {
-		return holderSays{Status: exit.StatusOf(err, exit.OS), Text: err.Error()}
+// run holds the lock and returns what became of it, for hold and for what runs under the lock.
+func (h *holder) run(f *holdFlags, changed func(string) bool) (holderSays, front.Outcome) {
+	failed := func(err error) (holderSays, front.Outcome) {
+		return holderSays{Status: exit.StatusOf(err, exit.OS), Text: err.Error()}, front.Outcome{}
 	}
 	path, err := lockPath(h.name)
 	if err != nil {
@@ -161,7 +164,7 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	if err != nil {
 		return failed(err)
 	}
-	if err := proc.CloseInherited(); err != nil { // what the caller of hold has open is not for the hold to keep open
+	if err := h.detach(f); err != nil {
 		return failed(err)
 	}
 	cfg.Argv = []string{"lockkeeper", stayCommand, own, strconv.Itoa(h.watched.Pid), strconv.FormatUint(h.watched.Start, 10)}
@@ -185,10 +188,15 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	if out.Text != "" {
 		h.log("%s", out.Text)
 	}
-	f.tellLost(out)
 	h.removeSocket()
 	l.Close()
-	return said
+	return said, out
+}
+
+// detach lets go of what the caller of hold has open, and of its directory: a hold keeps no file locked and no file system busy.
+func (h *holder) detach(f *holdFlags) error {
+	f.onLostDir, _ = os.Getwd() // none if it is gone
+	return errors.Join(os.Chdir("/"), proc.CloseInherited())
 }
 
 // watchHold waits for what hold decides. If it gives up, or is killed, this process gives up, too.

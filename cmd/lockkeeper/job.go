@@ -36,6 +36,7 @@ type jobFlags struct {
 	label          string
 	revocable      string
 	onLost         string
+	onLostDir      string // in which it runs; empty is the present one
 }
 
 // addRevocable adds --revocable to a command that passes signals on.

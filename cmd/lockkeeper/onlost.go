@@ -32,7 +32,7 @@ func (f *jobFlags) tellLost(out front.Outcome) {
 		defer stop()
 	}
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", f.onLost)
-	c.Stdout, c.Stderr = os.Stderr, os.Stderr
+	c.Stdout, c.Stderr, c.Dir = os.Stderr, os.Stderr, f.onLostDir
 	c.Env = append(out.Env, "LOCKKEEPER_LOST="+out.Text)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }

@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,7 +18,7 @@ const sumsName = "SHA256SUMS"
 
 // copyData copies files of the source into the data directories of all members, reading each once. It returns the checksums as
 // sha256sum prints them, with paths as seen from a member's directory.
-func copyData(parts []store.Part, members []string) (sums []byte, err error) {
+func copyData(ctx context.Context, parts []store.Part, members []string) (sums []byte, err error) {
 	for _, dir := range members {
 		if err := os.MkdirAll(filepath.Join(dir, "data", versionName), folderMode); err != nil {
 			return nil, err
@@ -25,7 +26,7 @@ func copyData(parts []store.Part, members []string) (sums []byte, err error) {
 	}
 	for _, p := range parts {
 		name := filepath.Join("data", versionName, filepath.Base(p.Path))
-		sum, err := copyToAll(p, name, members)
+		sum, err := copyToAll(ctx, p, name, members)
 		if err != nil {
 			return nil, fmt.Errorf("copy %s: %w", p.Path, err)
 		}
@@ -42,7 +43,7 @@ func copyData(parts []store.Part, members []string) (sums []byte, err error) {
 }
 
 // copyToAll copies as much of a file as is whole, under the same name for each member, and syncs the copies.
-func copyToAll(p store.Part, name string, members []string) (sum string, err error) {
+func copyToAll(ctx context.Context, p store.Part, name string, members []string) (sum string, err error) {
 	in, err := os.Open(p.Path)
 	if err != nil {
 		return "", err
@@ -63,7 +64,7 @@ func copyToAll(p store.Part, name string, members []string) (sum string, err err
 		}
 		files, to = append(files, f), append(to, f)
 	}
-	n, err := io.CopyN(io.MultiWriter(to...), in, p.Bytes)
+	n, err := io.CopyN(io.MultiWriter(to...), untilEnd{ctx, in}, p.Bytes)
 	if err == io.EOF {
 		err = fmt.Errorf("ends after %d bytes of %d: a server has changed it", n, p.Bytes)
 	}
@@ -76,4 +77,17 @@ func copyToAll(p store.Part, name string, members []string) (sum string, err err
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// untilEnd reads until its context ends.
+type untilEnd struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (u untilEnd) Read(p []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.Reader.Read(p)
 }

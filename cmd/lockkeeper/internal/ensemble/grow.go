@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,8 +48,8 @@ const (
 	// closedOffset is how far the other port for clients is from the right one.
 	closedOffset = 10000
 
-	// partSuffix ends the name of a directory that is not finished.
-	partSuffix = ".part"
+	// stagePrefix begins the name of a directory that is not finished, beside the one that it will be.
+	stagePrefix = ".lockkeeper-grow-"
 )
 
 // closedPorts returns the other ports for clients.
@@ -69,8 +70,8 @@ func (s *Spec) closedPorts() (map[int]int, error) {
 }
 
 // Grow copies a source to the members of an ensemble, which is written like one of Init. Nothing may be in the
-// directory s.Out. An error leaves nothing there. note is told what a person should know.
-func Grow(s *Spec, src Source, note func(string)) (*Plan, error) {
+// directory s.Out. An error leaves nothing there, nor does the end of ctx. note is told what a person should know.
+func Grow(ctx context.Context, s *Spec, src Source, note func(string)) (*Plan, error) {
 	closed, err := s.closedPorts()
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func Grow(s *Spec, src Source, note func(string)) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{Spec: *s, Source: src, Closed: closed}
-	if p.Content, err = src.read(); err != nil {
+	if p.Content, err = src.read(ctx); err != nil {
 		return nil, err
 	}
 	note(fmt.Sprintf("%s holds %v", src.Dir, p.Content))
@@ -113,23 +114,44 @@ func Grow(s *Spec, src Source, note func(string)) (*Plan, error) {
 	if src.ours() && p.Content.Sessions > 0 {
 		note(fmt.Sprintf("the sessions of clients end with the move (%d), unless the server ran with lockkeeper.apachePasswords=true before it was stopped", p.Content.Sessions))
 	}
-	stage := s.Out + partSuffix
+	if err := makeWay(s.Out); err != nil {
+		return nil, err
+	}
+	stage := s.stage()
 	if err := os.RemoveAll(stage); err != nil { // of a run that was killed
 		return nil, err
 	}
-	if err := p.stage(stage, parts); err != nil {
+	if err := p.stage(ctx, stage, parts); err != nil {
 		return nil, errors.Join(fmt.Errorf("nothing was left in %s: %w", s.Out, err), os.RemoveAll(stage))
 	}
 	if err := errors.Join(src.stopped(), p.unchanged()); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(stage))
-	}
-	if err := os.Remove(s.Out); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, os.RemoveAll(stage))
 	}
 	if err := os.Rename(stage, s.Out); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(stage))
 	}
 	return p, syncDir(filepath.Dir(s.Out))
+}
+
+// stage is the directory in which the ensemble is made.
+func (s *Spec) stage() string {
+	return filepath.Join(filepath.Dir(s.Out), stagePrefix+filepath.Base(s.Out))
+}
+
+// makeWay removes an empty directory, whose place another one is to take. A mount point and a link have to stay: the copies would be made
+// on another disk.
+func makeWay(dir string) error {
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && info.Mode().Type() == fs.ModeSymlink:
+		return fmt.Errorf("%s is a link (name a new directory in it)", dir)
+	}
+	if err := os.Remove(dir); err != nil {
+		return fmt.Errorf("%w (name a new directory in it)", err)
+	}
+	return nil
 }
 
 // timedKey is the setting without which Apache ZooKeeper takes znodes with a time to live for ephemerals of sessions that are over:
@@ -173,7 +195,7 @@ func Empty(dir string) error {
 }
 
 // stage writes all files of the ensemble into a directory, and reads the copies of the data.
-func (p *Plan) stage(dir string, parts []store.Part) error {
+func (p *Plan) stage(ctx context.Context, dir string, parts []store.Part) error {
 	var bytes int64
 	for _, part := range parts {
 		p.Parts = append(p.Parts, PlanPart{part.Path, part.Bytes})
@@ -202,7 +224,7 @@ func (p *Plan) stage(dir string, parts []store.Part) error {
 	for _, m := range p.Spec.Members {
 		members = append(members, filepath.Join(dir, m.Folder()))
 	}
-	sums, err := copyData(parts, members)
+	sums, err := copyData(ctx, parts, members)
 	if err != nil {
 		return err
 	}
@@ -210,7 +232,7 @@ func (p *Plan) stage(dir string, parts []store.Part) error {
 		if err := writeFile(file{path: filepath.Join(member, sumsName), mode: publicMode, data: sums}); err != nil {
 			return err
 		}
-		got, err := Source{Dir: filepath.Join(member, "data")}.read()
+		got, err := Source{Dir: filepath.Join(member, "data")}.read(ctx)
 		if err != nil {
 			return fmt.Errorf("the copy cannot be read: %w", err)
 		}

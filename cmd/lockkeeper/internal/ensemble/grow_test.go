@@ -81,11 +81,11 @@ func TestGrow(t *testing.T) {
 			t.Parallel()
 			src := filled(t, logs)
 			s := newSpec(t, FormatLocal, "127.0.0.1:1:2:3", "127.0.0.1:4:5:6", "127.0.0.1:7:8:9")
-			p, err := Grow(s, src, silent)
+			p, err := Grow(t.Context(), s, src, silent)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := src.read()
+			want, err := src.read(t.Context())
 			if err != nil || want.Znodes != 11 || want.Passing != 1 || want.Newest != "/n12" || want != p.Content {
 				t.Errorf("the source holds %+v, %v", want, err)
 			}
@@ -95,7 +95,7 @@ func TestGrow(t *testing.T) {
 			}
 			for _, m := range s.Members {
 				dir := filepath.Join(s.Out, m.Folder())
-				got, err := Source{Dir: filepath.Join(dir, "data")}.read()
+				got, err := Source{Dir: filepath.Join(dir, "data")}.read(t.Context())
 				if err != nil || got != want {
 					t.Errorf("member %d holds %+v, %v", m.ID, got, err)
 				}
@@ -103,17 +103,17 @@ func TestGrow(t *testing.T) {
 				if err != nil || !strings.Contains(string(text), fmt.Sprintf("\nclientPort=%d\n", m.Client+closedOffset)) || !strings.Contains(string(text), "\ndb.autocreate=false\n") {
 					t.Errorf("zoo.cfg of member %d: %v\n%s", m.ID, err, text)
 				}
-				if err := loaded.checkHome(m); err != nil {
+				if err := loaded.checkHome(t.Context(), m); err != nil {
 					t.Error(err)
 				}
 			}
-			if _, err := Grow(s, src, silent); err == nil || !strings.Contains(err.Error(), "--verify") {
+			if _, err := Grow(t.Context(), s, src, silent); err == nil || !strings.Contains(err.Error(), "--verify") {
 				t.Errorf("a second Grow = %v", err)
 			}
 			if err := loaded.letIn(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Grow(s, src, silent); err == nil || strings.Contains(err.Error(), "remove") {
+			if _, err := Grow(t.Context(), s, src, silent); err == nil || strings.Contains(err.Error(), "remove") {
 				t.Errorf("Grow over an ensemble that serves clients = %v", err)
 			}
 			text, err := os.ReadFile(filepath.Join(s.Out, "member3", "zoo.cfg"))
@@ -160,10 +160,10 @@ func TestSourcesThatAreRefused(t *testing.T) {
 			src := filled(t, "")
 			tt.spoil(t, &src)
 			s := newSpec(t, FormatSystemd, "a", "b", "c")
-			if _, err := Grow(s, src, silent); err == nil || !strings.Contains(err.Error(), tt.words) {
+			if _, err := Grow(t.Context(), s, src, silent); err == nil || !strings.Contains(err.Error(), tt.words) {
 				t.Errorf("Grow = %v, want %q", err, tt.words)
 			}
-			for _, dir := range []string{s.Out, s.Out + partSuffix} {
+			for _, dir := range []string{s.Out, s.stage()} {
 				if _, err := os.Stat(dir); err == nil {
 					t.Errorf("%s is there", dir)
 				}
@@ -188,7 +188,7 @@ func TestGrowFromASnapshot(t *testing.T) {
 	src := filled(t, "")
 	snapshotAlone(t, &src)
 	src.NoLogs = true
-	p, err := Grow(newSpec(t, FormatSystemd, "a", "b", "c"), src, silent)
+	p, err := Grow(t.Context(), newSpec(t, FormatSystemd, "a", "b", "c"), src, silent)
 	if err != nil || p.Content.Znodes != 11 {
 		t.Errorf("Grow = %+v, %v", p, err)
 	}
@@ -211,7 +211,7 @@ func TestGrowFromATornLog(t *testing.T) {
 	}
 	var notes []string
 	s := newSpec(t, FormatSystemd, "a", "b", "c")
-	p, err := Grow(s, src, func(text string) { notes = append(notes, text) })
+	p, err := Grow(t.Context(), s, src, func(text string) { notes = append(notes, text) })
 	if err != nil || p.Content.Cut == 0 || !strings.Contains(strings.Join(notes, "\n"), "breaks off") {
 		t.Errorf("Grow = %+v, %v; notes %q", p, err, notes)
 	}
@@ -222,7 +222,7 @@ func TestGrowInPlace(t *testing.T) {
 	t.Parallel()
 	s, src := newSpec(t, FormatSystemd, "a", "b", "c"), filled(t, "")
 	s.DataDir = src.Dir + "/"
-	if _, err := Grow(s, src, silent); err == nil || !strings.Contains(err.Error(), "--data-dir") {
+	if _, err := Grow(t.Context(), s, src, silent); err == nil || !strings.Contains(err.Error(), "--data-dir") {
 		t.Errorf("Grow = %v", err)
 	}
 }
@@ -249,4 +249,47 @@ func run(t *testing.T, src *Source) {
 	srv := openServer(t, server.Options{DataDir: src.Dir, PreAllocBytes: 1 << 20})
 	_, stop := serve(t, srv)
 	t.Cleanup(stop)
+}
+
+// Growing that is interrupted leaves nothing, whether that comes while the source is read or while it is copied.
+func TestGrowIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"before", "while it is copied"} {
+		s, src := newSpec(t, FormatLocal, "127.0.0.1:1:2:3", "127.0.0.1:4:5:6", "127.0.0.1:7:8:9"), filled(t, "")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		interrupted := errors.New("interrupted")
+		if when == "before" {
+			cancel(interrupted)
+		}
+		_, err := Grow(ctx, s, src, func(string) { cancel(interrupted) }) // told once the source is read
+		if !errors.Is(err, interrupted) {
+			t.Errorf("%s: %v", when, err)
+		}
+		for _, dir := range []string{s.Out, s.stage()} {
+			if _, err := os.Stat(dir); err == nil {
+				t.Errorf("%s: %s is there", when, dir)
+			}
+		}
+	}
+}
+
+// The place for the ensemble may be an empty directory, but none that would put the copies on another disk.
+func TestPlacesForAnEnsemble(t *testing.T) {
+	t.Parallel()
+	s, src := newSpec(t, FormatLocal, "127.0.0.1:1:2:3", "127.0.0.1:4:5:6", "127.0.0.1:7:8:9"), filled(t, "")
+	if err := os.Symlink(t.TempDir(), s.Out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Grow(t.Context(), s, src, silent); err == nil || !strings.Contains(err.Error(), "is a link") {
+		t.Errorf("a link: %v", err)
+	}
+	if err := os.Remove(s.Out); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(s.Out, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Grow(t.Context(), s, src, silent); err != nil {
+		t.Errorf("an empty directory: %v", err)
+	}
 }

@@ -256,16 +256,14 @@ type service struct {
 
 // services returns the members with ports for this machine that differ.
 func (s *Spec) services(closed map[int]int) (all []service) {
-	for i, m := range s.Members {
+	for _, m := range s.Members {
 		port := m.Client
 		if other, ok := closed[m.ID]; ok {
 			port = other
 		}
 		published := port
-		for _, before := range all {
-			if before.Published == published {
-				published = all[0].Published + i
-			}
+		for slices.ContainsFunc(all, func(before service) bool { return before.Published == published }) {
+			published++
 		}
 		all = append(all, service{m, port, published})
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -46,8 +47,8 @@ func TestMembersThatCannotFormAnEnsemble(t *testing.T) {
 	for members, words := range map[string]string{
 		"a":                        "has at least 3",
 		"a b c d":                  "one more or one less",
-		"a b a":                    "a:2181 is the client port of member 1 and the client port of member 3",
-		"a b A":                    "a:2181 is",
+		"a b a":                    "members 1 and 3 are both on a",
+		"a b A":                    "members 1 and 3 are both on A",
 		"1=a 1=b c":                "same number",
 		"0=a b c":                  "not from 1 to 255",
 		"256=a b c":                "not from 1 to 255",
@@ -57,9 +58,8 @@ func TestMembersThatCannotFormAnEnsemble(t *testing.T) {
 		"a b c:70000":              "not from 1 to 65535",
 		"a:1:1:2 b c":              "a:1 is the client port of member 1 and the quorum port of member 1",
 		"a b " + "1=":              "a host is missing",
-		"a:2181:1:2 a:3:1:4 c":     "a:1 is the quorum port",
-		"a b a:2182:2888:3888":     "quorum port",
-		"10.0.0.1 b 10.0.0.1:2181": "10.0.0.1:2181",
+		"a b a:2182:2889:3889":     "--format local",
+		"10.0.0.1 b 10.0.0.1:2181": "both on 10.0.0.1",
 	} {
 		err := newSpec(t, FormatSystemd, strings.Fields(members)...).Check()
 		if members == "a b 1=" {
@@ -68,6 +68,9 @@ func TestMembersThatCannotFormAnEnsemble(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), words) && !strings.Contains(err.Error(), "same number") {
 			t.Errorf("%s: %v, want %q", members, err, words)
 		}
+	}
+	if err := newSpec(t, FormatLocal, "127.0.0.1:1:2:3", "127.0.0.1:4:2:6", "localhost:7:8:9").Check(); err == nil || !strings.Contains(err.Error(), "127.0.0.1:2 is the quorum port of member 1 and the quorum port of member 2") {
+		t.Errorf("two members with one port: %v", err)
 	}
 	if err := newSpec(t, FormatSystemd, "a", "b", "c").Check(); err != nil {
 		t.Error(err)
@@ -246,5 +249,23 @@ func TestCertificatesOfOtherHostsAreRefused(t *testing.T) {
 	}
 	if _, err := Init(s); err == nil || !strings.Contains(err.Error(), "put it back") {
 		t.Errorf("Init without the authority's key = %v", err)
+	}
+}
+
+// On the machine that runs the containers each member has a port of its own.
+func TestPublishedPorts(t *testing.T) {
+	t.Parallel()
+	for members, want := range map[string]string{
+		"a b c":                "2181 2182 2183",
+		"a:2181 b:2183 c:2181": "2181 2183 2182",
+		"a:1 b:1 c:2":          "1 2 3",
+	} {
+		var got []string
+		for _, one := range newSpec(t, FormatCompose, strings.Fields(members)...).services(nil) {
+			got = append(got, strconv.Itoa(one.Published))
+		}
+		if ports := strings.Join(got, " "); ports != want {
+			t.Errorf("%s: published %s, want %s", members, ports, want)
+		}
 	}
 }

@@ -123,7 +123,7 @@ func checkMembers(all []Member, together bool) error {
 	case n%2 == 0:
 		return fmt.Errorf("%d members: %d go on without %d of them, and so do %d (name one more or one less)", n, n, (n-1)/2, n-1)
 	}
-	ids, ports := map[int]string{}, map[string]string{}
+	ids, ports, hosts := map[int]string{}, map[string]string{}, map[string]int{}
 	for _, m := range all {
 		if m.ID < 1 || m.ID > idMax {
 			return fmt.Errorf("member %d: %s: the number is not from 1 to %d", m.ID, m.Host, idMax)
@@ -135,6 +135,10 @@ func checkMembers(all []Member, together bool) error {
 		if err := checkHost(m.Host, together); err != nil {
 			return fmt.Errorf("member %d: %w", m.ID, err)
 		}
+		if other, ok := hosts[strings.ToLower(m.Host)]; ok && !together { // they would have one data directory, one unit and one admin port
+			return fmt.Errorf("members %d and %d are both on %s: want a host for each (for members on one machine use --format local)", other, m.ID, m.Host)
+		}
+		hosts[strings.ToLower(m.Host)] = m.ID
 		own := []struct {
 			name string
 			port int
@@ -152,7 +156,7 @@ func checkMembers(all []Member, together bool) error {
 			use := fmt.Sprintf("the %s of member %d", p.name, m.ID)
 			address := net.JoinHostPort(strings.ToLower(m.Host), strconv.Itoa(p.port))
 			if other, ok := ports[address]; ok {
-				return fmt.Errorf("%s is %s and %s (a host that is named twice needs other ports: HOST:CLIENTPORT:QUORUMPORT:ELECTIONPORT)", address, other, use)
+				return fmt.Errorf("%s is %s and %s (name others: HOST:CLIENTPORT:QUORUMPORT:ELECTIONPORT)", address, other, use)
 			}
 			ports[address] = use
 		}

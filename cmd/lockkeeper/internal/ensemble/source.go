@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -135,8 +136,11 @@ func (s Source) ours() bool {
 	return err == nil
 }
 
-// read returns what a server finds in the directory.
-func (s Source) read() (Content, error) {
+// read returns what a server finds in the directory. It ends with ctx before it begins, and takes as long as a server's start.
+func (s Source) read(ctx context.Context) (Content, error) {
+	if ctx.Err() != nil {
+		return Content{}, context.Cause(ctx)
+	}
 	l := load.New(true)
 	found, err := store.Read(vfs.OS{}, s.options(), l)
 	if err != nil {

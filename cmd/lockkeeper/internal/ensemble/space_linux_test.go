@@ -16,10 +16,10 @@ func TestNoSpace(t *testing.T) {
 		s.Bavail, s.Bsize = 10, 4096
 		return nil
 	}
-	if _, err := Grow(s, src, silent); err == nil || !strings.Contains(err.Error(), "MiB are free") {
+	if _, err := Grow(t.Context(), s, src, silent); err == nil || !strings.Contains(err.Error(), "MiB are free") {
 		t.Errorf("Grow on a full disk = %v", err)
 	}
-	if _, err := os.Stat(s.Out + partSuffix); err == nil {
+	if _, err := os.Stat(s.stage()); err == nil {
 		t.Error("something was left behind")
 	}
 }

@@ -93,7 +93,7 @@ func (p *Plan) Start(ctx context.Context, r Runner, dial Dialer, note func(strin
 	}
 	for _, m := range p.Spec.Members {
 		home := Source{Dir: filepath.Join(p.Spec.Out, m.Folder(), "data")}
-		if err := errors.Join(p.checkHome(m), home.stopped()); err != nil {
+		if err := errors.Join(p.checkHome(ctx, m), home.stopped()); err != nil {
 			return nil, err
 		}
 	}

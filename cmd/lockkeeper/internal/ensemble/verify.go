@@ -241,7 +241,7 @@ func value(text, name, separator string) (string, bool) {
 }
 
 // checkHome refuses a member's directory on this machine that is not as Grow has left it: with another number, or without data.
-func (p *Plan) checkHome(m Member) error {
+func (p *Plan) checkHome(ctx context.Context, m Member) error {
 	data := filepath.Join(p.Spec.Out, m.Folder(), "data")
 	text, err := os.ReadFile(filepath.Join(data, myidName))
 	if err != nil {
@@ -256,7 +256,7 @@ func (p *Plan) checkHome(m Member) error {
 	if p.Open {
 		return nil // it has what clients have written since, or gets it from the others
 	}
-	got, err := Source{Dir: data}.read()
+	got, err := Source{Dir: data}.read(ctx)
 	if err != nil {
 		return fmt.Errorf("member %d: %w", m.ID, err)
 	}

@@ -112,7 +112,7 @@ func TestHomesThatAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpec(t, FormatLocal, "127.0.0.1:1:2:3", "127.0.0.1:4:5:6", "127.0.0.1:7:8:9")
-			p, err := Grow(s, filled(t, ""), silent)
+			p, err := Grow(t.Context(), s, filled(t, ""), silent)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +129,7 @@ func TestASourceThatGoesOn(t *testing.T) {
 	t.Parallel()
 	src := filled(t, "")
 	s := newSpec(t, FormatSystemd, "a", "b", "c")
-	p, err := Grow(s, src, silent)
+	p, err := Grow(t.Context(), s, src, silent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestMembersThatDoNotStart(t *testing.T) {
 	}
 	taken := strings.TrimPrefix(l.Addr().String(), "127.0.0.1:")
 	s := newSpec(t, FormatLocal, "127.0.0.1:2181:"+free()+":"+taken, "127.0.0.1:2182:"+free()+":"+free(), "127.0.0.1:2183:"+free()+":"+free())
-	p, err := Grow(s, filled(t, ""), silent)
+	p, err := Grow(t.Context(), s, filled(t, ""), silent)
 	if err != nil {
 		t.Fatal(err)
 	}

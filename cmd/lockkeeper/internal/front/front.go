@@ -64,6 +64,10 @@ type Config struct {
 	// something of a child, do not make it leave while there is none.
 	Standby bool
 
+	// Early returns a signal that came before Run listened, and that ends the process; nil if none has. It is nil if none can have come
+	// to another listener.
+	Early func() os.Signal
+
 	// Standing learns whether the lock is held, and which process holds it otherwise. It may be nil.
 	Standing *Standing
 
@@ -256,6 +260,11 @@ func (f *front) open() (err error) {
 	} {
 		if !signal.Ignored(sig) { // HUP under nohup, INT in background jobs: the child is to ignore it too. Go tells of no others
 			signal.Notify(f.signals, sig)
+		}
+	}
+	if f.cfg.Early != nil {
+		if sig := f.cfg.Early(); sig != nil {
+			f.signals <- sig
 		}
 	}
 	if f.strangers, err = existing(f.self); err != nil {

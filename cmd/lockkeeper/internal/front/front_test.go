@@ -180,6 +180,15 @@ func TestF41_SignalsWhileWaiting(t *testing.T) {
 	}
 }
 
+// A signal that another listener of this process has got, before the front listened, is not lost.
+func TestF41_ASignalBeforeTheFrontListens(t *testing.T) {
+	s := playWith(t, func(c *exec.Cmd) { c.Env = append(c.Env, "FRONT_TEST_EARLY=1") }, "echo", "never")
+	s.order(link.DoCancel)
+	s.tell(link.Note{Is: link.IsReleased})
+	s.enc.Encode(say{Exit: true})
+	s.wantOutcome(143, Signalled)
+}
+
 func TestF41_ASecondTermDoesNotWaitForTheEngine(t *testing.T) {
 	s := play(t, "echo", "never")
 	s.signal(syscall.SIGTERM)

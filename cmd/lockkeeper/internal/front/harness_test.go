@@ -52,10 +52,14 @@ func playFront() {
 		program = argv[0]
 	}
 	os.Setenv("FRONT_TEST_PART", "engine")
+	var early func() os.Signal
+	if os.Getenv("FRONT_TEST_EARLY") != "" {
+		early = func() os.Signal { return syscall.SIGTERM }
+	}
 	out := Run(Config{
 		Name: "demo", Open: link.Open{Lock: "/demo", Grace: link.GraceAuto},
 		Program: program, Argv: argv, Env: os.Environ(),
-		BusyStatus: 75, LostStatus: 74,
+		BusyStatus: 75, LostStatus: 74, Early: early,
 		Engine: "/proc/self/exe", EngineArgs: []string{"engine"}, Stderr: os.Stderr,
 	})
 	if path := os.Getenv("FRONT_TEST_OUTCOME"); path != "" {

@@ -102,7 +102,7 @@ func (n *Network) Restart(ctx context.Context, member string) error {
 	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", text)
 	cmd.Stdout, cmd.Stderr = n.Output, n.Output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a terminal: ssh that asks for a password fails at once, and does not stop
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Run()

@@ -361,6 +361,14 @@ func TestRollIsInterrupted(t *testing.T) {
 	})
 }
 
+// The command has a session of its own, without a terminal. One that asks there for a password would be stopped otherwise, without a word.
+func TestRestartHasNoTerminal(t *testing.T) {
+	n := Network{Command: `[ "$(cut -d " " -f 6 /proc/$$/stat)" = $$ ] || echo {host} has the session of its caller`, Output: new(strings.Builder)}
+	if err := n.Restart(t.Context(), "a:1"); err != nil || n.Output.(*strings.Builder).String() != "" {
+		t.Errorf("Restart: %v, %s", err, n.Output)
+	}
+}
+
 func TestCommand(t *testing.T) {
 	for _, tt := range []struct{ command, member, want string }{
 		{"ssh {host} systemctl restart zookeeper", "zk1.example.org:2181", "ssh zk1.example.org systemctl restart zookeeper"},

@@ -194,7 +194,7 @@ func (p *parser) finish() error {
 	if p.purges {
 		p.Server.SnapRetain = max(p.retain, retainMin)
 	}
-	if p.port != "" {
+	if p.port != "" && (p.port != "0" || p.securePort == "") { // beside a port with TLS, 0 is none: else clients could come without TLS
 		p.Address = net.JoinHostPort(p.host, p.port)
 	}
 	if p.securePort != "" {

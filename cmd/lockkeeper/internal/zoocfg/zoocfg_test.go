@@ -103,6 +103,9 @@ autopurge.purgeInterval=1
 				ClientAuth: "want",
 			}
 		})},
+		"TLS alone": {"clientPort=0\nsecureClientPort=2281", with(func(c *Config) {
+			c.Address, c.SecureAddress = "", ":2281"
+		})},
 		"ports for people": {"admin.serverAddress=0.0.0.0\nzookeeper.admin.serverPort=9\nadmin.commandURL=/cmd\n" +
 			"metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\nmetricsProvider.httpHost=h",
 			with(func(c *Config) {
