@@ -148,7 +148,7 @@ func (s *Server) decideAll(batch []*request) []*request {
 		}
 		rec := store.Record{Txn: &r.txn}
 		if r.txn.Type != wire.OpError && !spared {
-			rec.Digest, _ = s.draft.Digest()
+			rec.Digest, _ = s.draft.Digest() // none is logged if the tree keeps none
 		}
 		s.records = append(s.records, rec)
 		bytes += max(txnBytes(&r.txn)-r.size, 0)

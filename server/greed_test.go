@@ -5,8 +5,11 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -509,6 +512,43 @@ func TestEventsAndLargeAnswers(t *testing.T) {
 		}
 		<-done
 	})
+}
+
+// A multiRead whose client is sent events all the time is answered, in one piece at last. It kept other large requests waiting, and its
+// session alive, for as long as events came.
+func TestAMultiReadAmongEventsEnds(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // each piece is followed by an event: what waits for the mutex runs next
+	r := start(t)
+	p := r.connect("c")
+	p.create("/big", zk.Persistent)
+	p.call(wire.OpSetData, &wire.SetDataRequest{Path: "/big", Data: make([]byte, 100<<10), Version: -1}, nil)
+	var c *conn
+	r.conns.Lock()
+	for _, c = range r.conns.byID {
+	}
+	r.conns.Unlock()
+	var stop atomic.Bool
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		for !stop.Load() {
+			r.state.Lock()
+			c.events++
+			r.state.Unlock()
+		}
+	})
+	p.send(wire.OpMultiRead, &wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpGetData, Path: "/big"}}, 150)})
+	answered := make(chan answer, 1)
+	go func() { answered <- p.receive() }()
+	select {
+	case a := <-answered:
+		if a.Err != zk.OK || len(a.body) < 150*100<<10 {
+			t.Errorf("answer %v with %d bytes", a.Err, len(a.body))
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("no answer")
+	}
+	stop.Store(true)
+	sent.Wait()
 }
 
 // A client whose large request waits for those of others cannot be heard, and does not lose its session for that.

@@ -324,18 +324,14 @@ func (t *turn) multiReadInPieces() {
 		return
 	}
 	for attempt := 0; ; attempt++ {
-		reads := pieceReads
-		if attempt == listAttempts {
-			reads = len(q.Ops) + 1
-		}
-		if t.tryReads(q.Ops, bytes, reads) {
+		if t.tryReads(q.Ops, bytes, attempt == listAttempts) {
 			return
 		}
 	}
 }
 
-// tryReads answers a multiRead in pieces of so many reads. It reports false if the client was sent an event meanwhile.
-func (t *turn) tryReads(ops []wire.MultiOp, bytes, reads int) (done bool) {
+// tryReads answers a multiRead in pieces, or in one. It reports false if the client was sent an event between two of them.
+func (t *turn) tryReads(ops []wire.MultiOp, bytes int, whole bool) (done bool) {
 	s := t.c.s
 	b, start := wire.BeginFrame(make([]byte, 0, bytes+answerOverhead))
 	events, head := 0, len(b)
@@ -350,8 +346,11 @@ func (t *turn) tryReads(ops []wire.MultiOp, bytes, reads int) (done bool) {
 			if again {
 				return
 			}
-			enough := len(b) + pieceBytes
-			for to := min(from+reads, len(ops)); from < to && (len(b) < enough || reads > pieceReads); from++ {
+			to, enough := min(from+pieceReads, len(ops)), len(b)+pieceBytes
+			if whole {
+				to, enough = len(ops), math.MaxInt
+			}
+			for ; from < to && len(b) < enough; from++ {
 				b = t.appendRead(b, &ops[from])
 			}
 			if len(b) > s.opts.OutputBytesMax+answerOverhead {

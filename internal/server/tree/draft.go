@@ -139,9 +139,12 @@ func (d *Draft) CloseSession(r *Request) txn.Txn {
 func (d *Draft) Fail(r *Request, code zk.Code) txn.Txn { return r.txn(txn.Change{}, code) }
 
 // Digest returns the sum over the tree after the last transaction given out, which the log wants
-// before that is applied; ok is false if the tree keeps none.
+// before that is applied. If the tree keeps none, the sum is the zero Digest and ok false.
 func (d *Draft) Digest() (sum txn.Digest, ok bool) {
-	return txn.Digest{Version: digestVersion, Tree: d.tree.digest + d.grown}, d.tree.digests
+	if !d.tree.digests {
+		return txn.Digest{}, false
+	}
+	return txn.Digest{Version: digestVersion, Tree: d.tree.digest + d.grown}, true
 }
 
 func (r *Request) txn(c txn.Change, code zk.Code) txn.Txn {

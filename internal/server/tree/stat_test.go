@@ -32,8 +32,12 @@ func TestFresh(t *testing.T) {
 			t.Errorf("Get(%s) = %q, %+v, %v, want %+v", path, data, stat, code, want)
 		}
 	}
-	if _, ok := New(false).Digest(); ok {
+	none := New(false)
+	if _, ok := none.Digest(); ok {
 		t.Error("a tree without digests has one")
+	}
+	if d, ok := NewDraft(none, Options{}).Digest(); ok || d != (txn.Digest{}) { // the log would have it
+		t.Errorf("a draft without digests has %v", d)
 	}
 }
 
