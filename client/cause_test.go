@@ -58,6 +58,57 @@ func TestCauseOfTheEndIsNoAnswer(t *testing.T) {
 	})
 }
 
+// A context may be of the user's own type, and ask the session about itself, as one does that ends with a lock.
+func TestAContextThatAsksTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		srv := start(t, n, "zk:2181")
+		s := open(t, n, "zk:2181", client.Options{InFlightMax: 1})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		get := func() error {
+			_, _, err := s.Get(askingContext{ctx, s}, "/")
+			return err
+		}
+		wantErr(t, "get", get(), nil)
+		n.Freeze("")
+		go s.Get(t.Context(), "/") // takes all the room there is
+		synctest.Wait()
+		waited := make(chan error)
+		go func() { waited <- get() }()
+		synctest.Wait()
+		cancel(askingCause{s})
+		wantErr(t, "get that waits for room", <-waited, context.Canceled)
+		n.Thaw("")
+		srv.down()
+		await(t, s, client.Disconnected)
+		wantErr(t, "get without a connection", get(), context.Canceled)
+	})
+}
+
+type askingContext struct {
+	context.Context
+	s *client.Session
+}
+
+func (c askingContext) Err() error {
+	c.s.State()
+	return c.Context.Err()
+}
+
+func (c askingContext) Value(key any) any {
+	c.s.State()
+	return c.Context.Value(key)
+}
+
+type askingCause struct{ s *client.Session }
+
+func (c askingCause) Error() string { return "asked " + c.s.String() }
+
+func (c askingCause) Is(error) bool {
+	c.s.State()
+	return false
+}
+
 // A request with a nil context panics, as it does anywhere in Go. Where that is recovered, as net/http does for its handlers, the
 // session goes on.
 func TestANilContextLeavesTheSessionAlone(t *testing.T) {

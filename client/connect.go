@@ -230,9 +230,8 @@ func (s *Session) adopt(srv serverlist.Server, nc net.Conn, resp *wire.ConnectRe
 	if s.mu.id == 0 {
 		proves = provesWrite // a quorum has agreed to it
 	}
-	s.mu.id = resp.SessionID
+	s.mu.id, s.password = resp.SessionID, resp.Password
 	s.mu.timeout = min(granted, cmp.Or(s.mu.timeout, granted))
-	s.password = resp.Password
 	s.renewLeasesLocked(proves, asked, s.opt.clock.Now(), s.mu.history.Restart(asked)) // the leader hears of a handshake at once
 	c := s.newConnLocked(nc, srv, asked)
 	s.mu.conn, s.mu.noConn = c, nil
@@ -315,13 +314,10 @@ func (s *Session) attempts() []Attempt {
 // cutOff adds to err, by which something has ended, why there is no connection, if there is none.
 func (s *Session) cutOff(err error) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cutOffLocked(err)
-}
-
-func (s *Session) cutOffLocked(err error) error {
-	if s.mu.noConn == nil {
-		return err
+	why := s.mu.noConn
+	s.mu.Unlock()
+	if why != nil {
+		err = ending.CutOff(err, why) // which calls methods of err, and these may be the user's
 	}
-	return ending.CutOff(err, s.mu.noConn)
+	return err
 }

@@ -90,8 +90,7 @@ func (in *frameReader) fill() error {
 		}
 	case in.w < len(in.buf):
 	case in.r > 0:
-		in.w = copy(in.buf, in.buf[in.r:in.w])
-		in.r = 0
+		in.w, in.r = copy(in.buf, in.buf[in.r:in.w]), 0
 	default: // a length alone claims no memory: bytes have to have come
 		whole := frameHeadBytes + int(binary.BigEndian.Uint32(in.buf))
 		grown := make([]byte, min(2*len(in.buf), whole))

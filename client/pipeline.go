@@ -32,9 +32,9 @@ func (p *Pipeline) Send(ctx context.Context) {
 	if len(calls) == 0 {
 		return
 	}
-	_ = ctx.Err() // a nil context panics here, and not while the mutex is locked
+	ended := s.endOf(ctx)
 	s.mu.Lock()
-	reason := s.refusalLocked(ctx, calls)
+	reason := s.refusalLocked(ended, calls)
 	if reason == nil && (len(s.mu.roomLine) > 0 || !s.roomLocked(len(calls))) {
 		reason = s.waitForRoomLocked(ctx, calls)
 	}
@@ -84,8 +84,7 @@ func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Reco
 	default:
 		k.check(path, zk.Persistent)
 	}
-	k.joined = len(p.calls) > 0
-	p.calls = append(p.calls, &k.call)
+	k.joined, p.calls = len(p.calls) > 0, append(p.calls, &k.call)
 	return k
 }
 
@@ -107,8 +106,9 @@ func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason 
 		case <-s.final.Done(): // refused below
 		case <-ctx.Done():
 		}
+		ended := s.endOf(ctx)
 		s.mu.Lock()
-		reason = s.refusalLocked(ctx, calls)
+		reason = s.refusalLocked(ended, calls)
 	}
 	s.addDependentsLocked(-1)
 	s.mu.roomLine = slices.DeleteFunc(s.mu.roomLine, func(other chan struct{}) bool { return other == woken })
@@ -123,10 +123,18 @@ func (s *Session) wakeNextLocked() {
 	}
 }
 
-// refusalLocked returns why the calls cannot be taken at all, or nil.
-func (s *Session) refusalLocked(ctx context.Context, calls []*call) error {
-	if ctx.Err() != nil { // also if the session is over: both may have come of one cause, which only ctx has
-		return s.cutOffLocked(ending.Of(ctx))
+// endOf returns why ctx has ended, nil if it has not. It calls methods of ctx, which may be the user's, so mu must not be locked.
+func (s *Session) endOf(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return s.cutOff(ending.Of(ctx))
+}
+
+// refusalLocked returns why the calls cannot be taken at all, or nil. ended is why the caller's context has ended.
+func (s *Session) refusalLocked(ended error, calls []*call) error {
+	if ended != nil { // also if the session is over: both may have come of one cause, which only the context has
+		return ended
 	}
 	if err := s.Err(); err != nil {
 		return err

@@ -231,8 +231,7 @@ func (s *Session) noteConnEnd(c *conn, cause error) {
 		s.mu.Unlock()
 		return
 	}
-	s.mu.conn = nil
-	s.mu.noConn = &disconnection{OpenError{Err: cause}}
+	s.mu.conn, s.mu.noConn = nil, &disconnection{OpenError{Err: cause}}
 	s.failAllLocked(&c.sent, zk.ErrConnectionLoss)
 	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
 	// and the greeting is made anew for the next.

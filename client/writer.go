@@ -180,8 +180,7 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	}
 	binary.BigEndian.PutUint32(k.frame[xidOffset:], uint32(k.xid))
 	c.out.buf = append(c.out.buf, k.frame...)
-	k.frame = nil
-	k.sent = now
+	k.frame, k.sent = nil, now
 	if k.own { // no caller waits for the answer, and so none reads it
 		k.s = c.s
 		k.observeLocked()
@@ -209,6 +208,5 @@ func (c *conn) writeLocked() {
 	if cap(c.out.buf) > 2*outBytesMax {
 		c.out.buf = nil
 	}
-	c.out.buf = c.out.buf[:0]
-	c.out.busy = false
+	c.out.buf, c.out.busy = c.out.buf[:0], false
 }

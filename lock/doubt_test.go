@@ -27,6 +27,10 @@ func TestF01_ADoubtOfAnOperatorStays(t *testing.T) {
 			_, err := inspect.Break(ctx, s, inspect.Contender{Node: h.Node(), Token: h.Token()})
 			return err
 		},
+		"Revoke": func(ctx context.Context, s *client.Session, h *lock.Hold) error {
+			_, err := inspect.Revoke(ctx, s, inspect.Contender{Node: h.Node(), Token: h.Token()})
+			return err
+		},
 	} {
 		for _, kind := range []string{"mutex", "unfair"} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
@@ -62,6 +66,28 @@ func TestF01_ADoubtOfAnOperatorStays(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// F01: a holder that has left because of a request to give up, whose answer was lost, has not left by itself.
+func TestF01_ARevocationWhoseAnswerIsLost(t *testing.T) {
+	for _, kind := range []string{"mutex", "unfair"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				s := srv.Session(t, "operator")
+				h := takeOne(t, srv.Session(t, "holder"), kind)
+				go func() {
+					<-h.Revoked()
+					h.Release(context.WithoutCancel(t.Context()))
+				}()
+				srv.Link("operator").LoseAnswer()
+				if asked, err := inspect.Revoke(t.Context(), s, inspect.Contender{Node: h.Node(), Token: h.Token()}); !asked || err != nil {
+					t.Errorf("Revoke: %v, %v; want true and no error", asked, err)
+				}
+				<-h.Done()
+			})
+		})
 	}
 }
 

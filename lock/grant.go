@@ -79,7 +79,7 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	grants, holds := make([]*grant, len(a.nodes)), make([]*Hold, len(a.nodes))
 	for i, node := range a.nodes {
 		g := newGrant(ctx, a, node, l.Number)
-		grants[i], holds[i] = g, g.holdLocked(g.hookCtx) // no other goroutine knows of the grant
+		grants[i], holds[i] = g, g.holdLocked(g.withHold(g.hookCtx)) // no other goroutine knows of the grant
 	}
 	returned := false
 	defer func() {
@@ -100,10 +100,10 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// holdLocked returns another hold of the grant, which has not ended.
-func (g *grant) holdLocked(parent context.Context) *Hold {
+// holdLocked returns another hold of the grant, which has not ended. under is from withHold.
+func (g *grant) holdLocked(under context.Context) *Hold {
 	h := &Hold{g: g}
-	h.ctx, h.cancel = context.WithCancelCause(g.withHold(parent))
+	h.ctx, h.cancel = context.WithCancelCause(under)
 	g.mu.holds = append(g.mu.holds, h)
 	return h
 }

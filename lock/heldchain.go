@@ -65,16 +65,17 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	if g == nil || !b.rules.Reenters() {
 		return nil, nil
 	}
-	g.checkDeadline() // it may have passed while the machine was suspended
+	g.checkDeadline()                                                        // it may have passed while the machine was suspended
+	under, ended := g.withHold(context.WithoutCancel(ctx)), ctx.Err() != nil // methods of ctx may be the user's, and ask a hold
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case ctx.Err() != nil || len(g.mu.holds) == 0:
+	case ended || len(g.mu.holds) == 0:
 		return nil, nil
 	case g.mu.mode == queue.Shared && b.rules.Mode == queue.Exclusive:
 		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
 	case !b.opt.Reentrant:
 		return nil, &LockError{b.op(try), b.path, ErrReentered}
 	}
-	return g.holdLocked(context.WithoutCancel(ctx)), nil
+	return g.holdLocked(under), nil
 }

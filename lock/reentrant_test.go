@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -10,6 +11,34 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
+
+// A context may be of the user's own type, and ask the hold about itself.
+func TestReentryWithAContextThatAsksTheHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := lock.NewMutex(zktest.New(t, zktest.Options{}).Session(t, "s"), "/a", lock.Options{Reentrant: true})
+		must(t, nil, err)
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		inner, err := m.Lock(askingContext{h.Context(), h})
+		must(t, inner, err)
+		must(t, nil, errors.Join(inner.Release(t.Context()), h.Release(t.Context())))
+	})
+}
+
+type askingContext struct {
+	context.Context
+	h *lock.Hold
+}
+
+func (c askingContext) Err() error {
+	c.h.Node()
+	return cmp.Or(c.h.Cause(), c.Context.Err())
+}
+
+func (c askingContext) Value(key any) any {
+	c.h.Node()
+	return c.Context.Value(key)
+}
 
 // F31: a lock that is asked for under a hold of its own neither waits for itself nor lets the caller in, unless
 // Options.Reentrant says so.

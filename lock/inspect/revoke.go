@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -27,16 +28,17 @@ func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	if queue.MadeByKazoo(zk.Base(c.Node)) {
 		return false, fmt.Errorf("revoke %s: %w", c.Node, ErrCannotHear)
 	}
-	for downgraded := false; ; {
+	for unknown, downgraded := false, false; ; {
 		data, stat, err := s.Get(ctx, c.Node)
 		switch {
 		case err != nil:
 		case !downgraded && c.Token != 0 && stat.Czxid != c.Token: // another has taken its place
-			return false, nil
+			return unknown, nil
 		case queue.Revoked(data):
 			return true, nil
 		default:
 			_, err = s.Set(ctx, c.Node, queue.Revocation(data), stat.Version)
+			unknown = unknown || client.MaybeApplied(err)
 		}
 		switch {
 		case err == nil:
@@ -44,11 +46,11 @@ func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 		case errors.Is(err, zk.ErrNoNode):
 			read, ok := queue.Downgraded(c.Node)
 			if !ok {
-				return false, nil
+				return unknown, nil
 			}
 			c.Node, downgraded = read, true
 		case !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss): // after these, look what is there now
-			return false, err
+			return false, operr.Wrap("revoke", c.Node, err, unknown)
 		}
 	}
 }

@@ -61,8 +61,7 @@ func assign(permits int, all []Contender) {
 func joinGate(queued, gate []Contender) []Contender {
 	if len(gate) > 0 && len(queued) > 0 {
 		if last := &queued[len(queued)-1]; last.Session == gate[0].Session && last.Token > gate[0].Token {
-			last.Held = false
-			gate = gate[1:]
+			last.Held, gate = false, gate[1:]
 		}
 	}
 	for _, c := range gate {
