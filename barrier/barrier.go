@@ -138,10 +138,10 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	var asked int64 // czxid of the znode that we have asked to delete
 	doubt := false  // the answer was lost
 	err := b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
-		for {
+		for awaited := false; ; {
 			var err error
-			if doubt { // the znode may be another one by now
-				err = s.AwaitWrites(ctx)
+			if doubt || awaited { // the znode may be another one by now, or an earlier create may still be on its way
+				awaited, err = true, s.AwaitWrites(ctx)
 			} else {
 				err = catchUp(ctx, s, b.path)
 			}
@@ -149,7 +149,11 @@ func (b *Barrier) Remove(ctx context.Context) error {
 				return err
 			}
 			stat, closed, err := s.Exists(ctx, b.path)
-			if err != nil || !closed || asked != 0 && stat.Czxid != asked {
+			switch {
+			case err == nil && !closed && !awaited:
+				awaited = true
+				continue
+			case err != nil || !closed || asked != 0 && stat.Czxid != asked:
 				return err
 			}
 			asked = stat.Czxid

@@ -178,6 +178,28 @@ func TestALostSetIsRepeated(t *testing.T) {
 	})
 }
 
+// A barrier that looks open is open only once what was asked before is decided, on connections that are gone as well: the create of a
+// Set that was given up may still come.
+func TestRemoveAwaitsWhatWasAskedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, p := keep(t, srv, "a")
+		b, err := barrier.New(k, "/b", barrier.Options{})
+		must(t, err)
+		mark := p.Mark()
+		must(t, b.Remove(t.Context()))
+		if ops := p.Since(mark).Asked().But(wire.OpPing).Ops(); ops != "sync, exists, multi, exists" {
+			t.Errorf("requests: %s", ops)
+		}
+		must(t, b.Set(t.Context()))
+		mark = p.Mark()
+		must(t, b.Remove(t.Context()))
+		if ops := p.Since(mark).Asked().But(wire.OpPing).Ops(); ops != "sync, exists, delete" {
+			t.Errorf("requests of one that is closed: %s", ops)
+		}
+	})
+}
+
 // A new session may come to a server that is behind, so it catches up before it looks.
 func TestASessionCatchesUpFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -106,7 +106,8 @@ type Value struct {
 	Stat   zk.Stat // zero if the counter was not there, and after a change whose answer was lost
 }
 
-// A Counter is a number in a znode. It is safe for use by many goroutines.
+// A Counter is a number in a znode. It is safe for use by many goroutines. A change makes a znode that is missing, with Options.Initial,
+// before it looks at the value: also one that then fails.
 type Counter struct {
 	k    *client.Keeper
 	path string
@@ -168,7 +169,7 @@ func (c *Counter) Set(ctx context.Context, number int64) (Value, error) {
 
 // Update replaces the value by what change makes of it. change is called again if another client was quicker, and after a sync
 // if it has returned an error, since the value may have been an old one: so it must depend on nothing but the old value and
-// what stays the same; it must not use the counter itself. If it returns an error then too, nothing is written, and errors.Is finds
+// what stays the same; it must not use the counter itself. If it returns an error then too, the value stays as it is, and errors.Is finds
 // that error in the one of Update.
 func (c *Counter) Update(ctx context.Context, change func(old int64) (int64, error)) (Value, error) {
 	if change == nil {

@@ -126,6 +126,21 @@ func TestPublished(t *testing.T) {
 	})
 }
 
+// An instance that is not there is unpublished only once what was asked before is decided: a Publish that was given up may still come.
+func TestUnpublishAwaitsWhatWasAskedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		p := faultproxy.New(srv.Link("a").Dial)
+		defer p.Close()
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: p.Dial})
+		must(t, err)
+		defer k.Close(context.Background())
+		mark := p.Mark()
+		must(t, discovery.Unpublish(t.Context(), k, "/services", "db", "1"))
+		want(t, "requests", p.Since(mark).Asked().But(wire.OpPing).Ops(), "sync, exists, multi, sync, exists")
+	})
+}
+
 // Publish and Unpublish leave instances alone that go with a session, also one that comes at the last moment.
 func TestPublishedOverARegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,6 +60,9 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 				log.Warn("discovery: the registration ends in the background", "path", path, "cause", err)
 				left = p
 			}
+			if p.WasPresent() {
+				opt.TakeOver = false // what has the znode by now came later, and is waited for
+			}
 			p, over = nil, nil
 		}
 		select {

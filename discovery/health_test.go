@@ -164,6 +164,10 @@ type run struct {
 const workerPath = "/services/worker/1"
 
 func registerWhile(t *testing.T, k *client.Keeper) *run {
+	return registerWhileWith(t, k, discovery.RegisterOptions{CloseTimeout: 2 * time.Second})
+}
+
+func registerWhileWith(t *testing.T, k *client.Keeper, opt discovery.RegisterOptions) *run {
 	r := &run{done: make(chan error, 1)}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(t.Context())
@@ -175,7 +179,7 @@ func registerWhile(t *testing.T, k *client.Keeper) *run {
 	}
 	go func() {
 		i := discovery.Instance{Name: "worker", ID: "1", Address: "10.0.0.1", Port: 8080}
-		r.done <- discovery.RegisterWhile(ctx, k, "/services", i, check, time.Second, discovery.RegisterOptions{CloseTimeout: 2 * time.Second})
+		r.done <- discovery.RegisterWhile(ctx, k, "/services", i, check, time.Second, opt)
 	}()
 	return r
 }
@@ -241,6 +245,38 @@ func TestRegisterWhileOfALostAnswer(t *testing.T) {
 		}
 		proxy.Refuse(false)
 	})
+}
+
+// What has taken the id over while the instance was registered, or sick, keeps it: its process came later.
+func TestRegisterWhileALaterOneTakesTheIDOver(t *testing.T) {
+	for _, sick := range []bool{false, true} { // when the later one comes
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			opt := discovery.RegisterOptions{TakeOver: true}
+			earlier := registerWhileWith(t, keep(t, srv, "a"), opt)
+			time.Sleep(3 * time.Second)
+			earlier.sick.Store(sick)
+			time.Sleep(3 * time.Second)
+			later := registerWhileWith(t, keep(t, srv, "b"), opt)
+			time.Sleep(3 * time.Second)
+			earlier.sick.Store(true)
+			time.Sleep(3 * time.Second)
+			owner := srv.Tree(workerPath)[0].Stat.EphemeralOwner
+			earlier.sick.Store(false)
+			time.Sleep(time.Minute)
+			if now := srv.Tree(workerPath)[0].Stat.EphemeralOwner; now != owner {
+				t.Errorf("sick %v: the earlier process has taken the id back", sick)
+			}
+			later.stop()
+			must(t, <-later.done)
+			time.Sleep(time.Minute)
+			if len(srv.Tree(workerPath)) != 1 {
+				t.Errorf("sick %v: the earlier process does not register again when the later one has gone", sick)
+			}
+			earlier.stop()
+			must(t, <-earlier.done)
+		})
+	}
 }
 
 // While the registration waits for another owner of the id, the check goes on, and a sick instance is not registered.

@@ -77,7 +77,7 @@ func (i Instance) Encode() []byte {
 	} else {
 		b.Write(i.Payload)
 	}
-	fmt.Fprintf(&b, `,"registrationTimeUTC":%d,"serviceType":"%s","uriSpec":`, i.Registered.UnixMilli(), i.Type)
+	fmt.Fprintf(&b, `,"registrationTimeUTC":%d,"serviceType":"%s","uriSpec":`, i.Registered.UnixMilli(), cmp.Or(i.Type, Dynamic))
 	writeSpec(&b, i.URISpec)
 	if i.Disabled {
 		b.WriteString(`,"enabled":false`)

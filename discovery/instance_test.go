@@ -31,6 +31,9 @@ func TestBytesAreCurators(t *testing.T) {
 	if got := string(i.Encode()); got != want {
 		t.Errorf("encoded:\n%s\nwant\n%s", got, want)
 	}
+	if plain, err := discovery.Decode(discovery.Instance{Name: "a", ID: "b", Address: "h"}.Encode()); err != nil || plain.Type != discovery.Dynamic {
+		t.Errorf("an instance without a type is decoded as %q, %v", plain.Type, err)
+	}
 	back, err := discovery.Decode(i.Encode())
 	if err != nil || back.Name != i.Name || !back.Disabled || string(back.Payload) != string(i.Payload) {
 		t.Errorf("decoded %+v, %v", back, err)

@@ -194,11 +194,19 @@ func Unpublish(ctx context.Context, k *client.Keeper, base, name, id string) err
 	if err != nil {
 		return &client.OpError{Op: "unpublish", Path: path, Err: err}
 	}
+	awaited := false
 	return change(ctx, k, "unpublish", path, func(ctx context.Context, s *client.Session, stat zk.Stat, there bool) error {
-		if !there {
+		switch {
+		case there:
+			return s.Delete(ctx, path, stat.Version)
+		case awaited:
 			return nil
 		}
-		return s.Delete(ctx, path, stat.Version)
+		awaited = true // an earlier create may still be on its way
+		if err := s.AwaitWrites(ctx); err != nil {
+			return err
+		}
+		return errChanged
 	})
 }
 

@@ -283,11 +283,11 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 			return p.takeOver(ctx, s, stat, wanted)
 		}
 	case written != wanted.number:
-		_, err := s.Set(ctx, p.path, wanted.data, zk.AnyVersion)
+		_, err := s.Set(ctx, p.path, wanted.data, stat.Version) // it may have been taken over meanwhile
 		switch {
 		case err == nil:
 			p.present(wanted)
-		case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) || p.refuse(wanted, err):
+		case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrConnectionLoss) || p.refuse(wanted, err):
 		case permanent(err):
 			// It may have been created with that, and the answer was lost.
 			data, _, lookErr := s.Get(ctx, p.path)
@@ -443,6 +443,16 @@ func (p *Presence) lost(why error) {
 	p.update(func() { p.mu.state = State{Err: why} })
 }
 
+// errReplaced is the error of a Set whose data was never offered to the server.
+var errReplaced = errors.New("a later call to Set has replaced the data, and the server refuses what that has set")
+
+// WasPresent reports whether the znode has been there.
+func (p *Presence) WasPresent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.created
+}
+
 // await waits until the znode is there with the version of the given number, or a later one. op is the operation's name.
 func (p *Presence) await(ctx context.Context, op string, number uint64) error {
 	for {
@@ -452,8 +462,10 @@ func (p *Presence) await(ctx context.Context, op string, number uint64) error {
 		switch {
 		case state.Present && written >= number:
 			return nil
-		case refused.number >= number:
+		case refused.number == number:
 			return p.failed(op, refused.err)
+		case refused.number > number:
+			return p.failed(op, errReplaced)
 		case err != nil:
 			return p.failed(op, err)
 		}

@@ -331,6 +331,60 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// A write that is on its way while another process takes the znode over leaves what that has written.
+func TestASetThatMeetsATakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		ka, proxy := keeper(t, srv, "a")
+		kb, _ := keeper(t, srv, "b")
+		a, err := presence.Keep(t.Context(), ka, "/n", []byte("first"), options())
+		must(t, err)
+		must(t, a.Set(t.Context(), []byte("again")))
+		var b *presence.Presence
+		proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpSetData}}, func(faultproxy.Request) {
+			opt := options()
+			opt.TakeOver = true
+			b, err = presence.Keep(t.Context(), kb, "/n", []byte("theirs"), opt)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := a.Set(ctx, []byte("late")); !errors.Is(err, errTaken) {
+			t.Errorf("Set: %v", err)
+		}
+		must(t, err)
+		if got := srv.Tree("/n").String(); !strings.Contains(got, `"theirs"`) {
+			t.Errorf("the znode has %s", got)
+		}
+		must(t, errors.Join(a.Close(t.Context()), b.Close(t.Context())))
+	})
+}
+
+// A Set whose data was never offered, because a later one came first and was refused, says that, and not why the other was refused.
+func TestASetThatWasReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, _ := keeper(t, srv, "a")
+		p, err := presence.Keep(t.Context(), k, "/n", nil, options())
+		must(t, err)
+		srv.Link("a").Freeze()
+		var errs [2]chan error
+		for i, data := range [][]byte{make([]byte, 1), make([]byte, 2<<20)} {
+			errs[i] = make(chan error, 1)
+			go func() { errs[i] <- p.Set(t.Context(), data) }()
+			synctest.Wait()
+		}
+		srv.Link("a").Heal()
+		var size *client.SizeError
+		if err := <-errs[0]; err == nil || errors.As(err, &size) || !strings.Contains(err.Error(), "a later call") {
+			t.Errorf("the Set that was replaced: %v", err)
+		}
+		if err := <-errs[1]; !errors.As(err, &size) {
+			t.Errorf("the Set that was refused: %v", err)
+		}
+		must(t, p.Close(t.Context()))
+	})
+}
+
 // While no server can be reached, the znode counts as present for as long as the ensemble keeps the session, and no longer.
 func TestStateWhileCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
