@@ -52,7 +52,7 @@ func hostOf(addr net.Addr) string {
 // carried out. The caller has the turn.
 func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
 	ids, ok := c.who, false
-	if op == wire.OpAuth {
+	if op == wire.OpAuth && len(body) <= identityBytesMax { // a longer one would keep the committer from everything else
 		var q wire.AuthRequest
 		if wire.Unmarshal(body, &q) == nil {
 			ids, ok = c.s.identify(c.who, &q)
@@ -61,7 +61,7 @@ func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
 	if !ok || len(ids) > identitiesMax || identityBytes(ids) > identityBytesMax {
 		c.ended = true
 		c.s.gate.punish(c.address, c.s.now())
-		why := "unknown scheme, x509 without a certificate, or too many identities"
+		why := "unknown scheme, x509 without a certificate, or too many or too long identities"
 		if op == wire.OpSASL {
 			why = "SASL is not supported: use digest or x509"
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/tls"
 	"maps"
 	"net"
@@ -35,13 +36,17 @@ type Connection struct {
 
 // Connections returns the connections in the order in which they were opened.
 func (s *Server) Connections() []Connection {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	s.conns.Lock()
+	open := slices.Collect(maps.Values(s.conns.byID))
+	s.conns.Unlock()
+	slices.SortFunc(open, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
 	s.state.RLock() // for the sessions of the connections
 	defer s.state.RUnlock()
-	s.conns.Lock()
-	defer s.conns.Unlock()
-	all := make([]Connection, 0, len(s.conns.byID))
-	for _, id := range slices.Sorted(maps.Keys(s.conns.byID)) {
-		all = append(all, s.conns.byID[id].look())
+	all := make([]Connection, 0, len(open))
+	for _, c := range open {
+		all = append(all, c.look())
 	}
 	return all
 }

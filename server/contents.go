@@ -27,6 +27,8 @@ func (s *Server) Sessions() map[int64]time.Duration {
 
 // Ephemerals returns the paths of each session's ephemeral znodes, oldest first.
 func (s *Server) Ephemerals() map[int64][]string {
+	s.listing.Lock()
+	defer s.listing.Unlock()
 	s.state.RLock()
 	defer s.state.RUnlock()
 	paths := make(map[int64][]string)
@@ -40,6 +42,8 @@ func (s *Server) Ephemerals() map[int64][]string {
 
 // WatchSummary returns how many connections watch how many paths, and with how many watches.
 func (s *Server) WatchSummary() (connections, paths, watches int) {
+	s.listing.Lock()
+	defer s.listing.Unlock()
 	s.state.RLock()
 	defer s.state.RUnlock()
 	s.watchMu.Lock()
@@ -49,6 +53,8 @@ func (s *Server) WatchSummary() (connections, paths, watches int) {
 
 // WatchesByPath returns the sessions that watch each path, in ascending order.
 func (s *Server) WatchesByPath() map[string][]int64 {
+	s.listing.Lock()
+	defer s.listing.Unlock()
 	s.state.RLock()
 	defer s.state.RUnlock()
 	s.watchMu.Lock()
@@ -68,6 +74,8 @@ func (s *Server) WatchesByPath() map[string][]int64 {
 
 // WatchesBySession returns the paths that each session watches, sorted.
 func (s *Server) WatchesBySession() map[int64][]string {
+	s.listing.Lock()
+	defer s.listing.Unlock()
 	s.state.RLock()
 	defer s.state.RUnlock()
 	s.watchMu.Lock()

@@ -209,14 +209,15 @@ func (s *Server) tellIdleLocked() {
 // error if that ends first, or ErrClosed or the failure if the server does. A four-letter word is a
 // connection too.
 func (s *Server) WaitIdle(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	for {
 		s.conns.Lock()
 		since, changed := s.conns.idleSince, s.conns.idleChanged
 		s.conns.Unlock()
 		var enough <-chan time.Time
 		if !since.IsZero() {
-			timer := time.NewTimer(time.Until(since.Add(d)))
-			defer timer.Stop()
+			timer.Reset(time.Until(since.Add(d)))
 			enough = timer.C
 		}
 		select {

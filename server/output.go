@@ -347,16 +347,16 @@ func (o *output) writeLocked() {
 	}
 	much := o.sending > outputLeft
 	o.writing, o.sending = false, 0
-	if much {
+	if err != nil { // what was added meanwhile will not leave, and nothing else may look at it again
+		o.broken = true
+		o.dropLocked()
+	}
+	if much || err != nil {
 		o.room.Signal()
 	}
 	o.recountLocked()
 	if cap(b) <= outputKeep {
 		o.spare = b
-	}
-	if err != nil {
-		o.broken = true
-		o.room.Signal()
 	}
 	if o.waitingLocked() > 0 || o.closing || o.broken {
 		o.wake.Signal()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
@@ -151,6 +152,45 @@ func TestAnOutputThatBreaksHoldsNothing(t *testing.T) {
 			if used := o.answers.used.Load(); used != 0 || o.size() != 0 || o.counted != 0 {
 				t.Errorf("%d bytes are counted in the end, %d by itself, and %d wait", used, o.counted, o.size())
 			}
+		})
+	}
+}
+
+// An output whose write fails holds nothing either, and no byte of it stays in the budget, though nothing comes to it any more: its
+// client has died, or takes nothing until the output ends.
+func TestAnOutputWhoseWriteFailsHoldsNothing(t *testing.T) {
+	for name, fail := range map[string]func(far net.Conn, o *output){
+		"the peer hangs up":       func(far net.Conn, _ *output) { far.Close() },
+		"the peer takes nothing":  func(_ net.Conn, o *output) { o.finish() },
+		"the connection is reset": func(_ net.Conn, o *output) { o.nc.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				defer far.Close()
+				o := newOutput(near, 8<<20, new(throttle), newBudget(64<<20))
+				o.taken = func() {}
+				frame := func() []byte {
+					b, start := wire.BeginFrame(nil)
+					return wire.EndFrame(append(b, make([]byte, 1<<20)...), start)
+				}
+				o.add(frame())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					o.run()
+				}()
+				if _, err := far.Read(make([]byte, 1)); err != nil {
+					t.Fatal(err)
+				}
+				o.add(frame()) // while the first one is being written
+				o.reply(wire.ReplyHeader{})
+				fail(far, o)
+				<-ended
+				if used := o.answers.used.Load(); used != 0 || o.size() != 0 || o.counted != 0 {
+					t.Errorf("%d bytes are counted in the end, %d by itself, and %d wait", used, o.counted, o.size())
+				}
+			})
 		})
 	}
 }

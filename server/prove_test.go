@@ -36,6 +36,30 @@ func connectFrame(id int64, password []byte) []byte {
 	return wire.EndFrame((&wire.ConnectRequest{Timeout: 10000, SessionID: id, Password: password}).AppendTo(b), at)
 }
 
+// A credential that is longer than all names of a connection may be is refused before it is hashed, behind a write, too: that would keep
+// the committer from everything else.
+func TestALongCredentialIsRefused(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t)
+			p := r.connect("c")
+			p.authenticate("user:" + strings.Repeat("p", identityBytesMax-100))
+			b := authOf("user:" + strings.Repeat("p", identityBytesMax))
+			if behind {
+				b = append(frameOf(1, wire.OpSync, &wire.PathRecord{Path: "/"}), b...)
+			}
+			p.raw(b)
+			if behind {
+				p.receive()
+			}
+			if a := p.receive(); a.Err != zk.ErrAuthFailed {
+				t.Errorf("answered with %+v", a)
+			}
+			p.wantClosed()
+		})
+	}
+}
+
 // A client that has a session's password, and is not known by the session's identities, does not get the session: it stays
 // with its owner, whose connection notices nothing.
 func TestAPasswordIsNotEnoughForASessionWithAnIdentity(t *testing.T) {

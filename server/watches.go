@@ -122,13 +122,16 @@ func (t *turn) endUnwatched() {
 	t.c.end()
 }
 
-// rearm sets watches, and sends the events that were missed.
+// rearm sets watches, and sends the events that were missed. As with other events, one of a znode that the client may not read is used
+// up unsent.
 func (t *turn) rearm(q *wire.SetWatchesRequest) {
 	s := t.c.s
 	s.watchMu.Lock()
 	missed := s.watches.SetWatches(watch.Watcher(t.c.id), q, s.tree.Lookup)
 	s.watchMu.Unlock()
 	for _, ev := range missed {
-		t.c.sendEvent(ev, nil)
+		if _, code := s.tree.Exists(t.who, ev.Path); code != zk.ErrNoAuth {
+			t.c.sendEvent(ev, nil)
+		}
 	}
 }

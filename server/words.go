@@ -41,15 +41,39 @@ func (c *conn) answerWord(word string) bool {
 	c.asking.Store(true)
 	c.s.counters.received.Add(1)
 	c.counters.received.Add(1)
-	var b strings.Builder
-	if c.s.allowsWord(word) {
-		write(c.s, &b)
-	} else {
-		fmt.Fprintf(&b, "%s is not executed because it is not in the whitelist.\n", word)
+	if !c.s.allowsWord(word) {
+		write = func(_ *Server, b *strings.Builder) {
+			fmt.Fprintf(b, "%s is not executed because it is not in the whitelist.\n", word)
+		}
 	}
-	io.WriteString(c.nc, b.String()) // which may take as long as a handshake; what is left to c.out only as long as its farewell
+	answer, bytes, ok := c.tell(write)
+	if !ok {
+		return true
+	}
+	io.WriteString(c.nc, answer) // which may take as long as a handshake; what is left to c.out only as long as its farewell
+	c.s.answers.add(-bytes)
 	c.s.counters.sent.Add(1)
 	return true
+}
+
+// tell makes the answer to a word, and reserves its bytes in the budget of answers if it is large. One is made at a time, so that no
+// more than one is not in the budget. It reports false, and reserves nothing, if that takes longer than a handshake may.
+func (c *conn) tell(write func(*Server, *strings.Builder)) (answer string, reserved int64, ok bool) {
+	s := c.s
+	limit := s.now() + s.opts.HandshakeTimeout
+	select {
+	case s.telling <- struct{}{}:
+	case <-time.After(s.opts.HandshakeTimeout):
+		return "", 0, false
+	}
+	defer func() { <-s.telling }()
+	var b strings.Builder
+	write(s, &b)
+	if b.Len() <= largeAnswerBytes {
+		return b.String(), 0, true
+	}
+	ok = s.answers.reserve(int64(b.Len()), s.cutGreediest, func() bool { return s.now() > limit })
+	return b.String(), int64(b.Len()), ok
 }
 
 func (s *Server) allowsWord(word string) bool {

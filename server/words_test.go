@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -44,6 +45,34 @@ func TestALongAnswerIsTakenSlowly(t *testing.T) {
 		var b bytes.Buffer
 		if _, err := b.ReadFrom(m.in); err != nil || b.Len() < n*long || !strings.Contains(b.String(), "Connections dump:") {
 			t.Errorf("the answer has %d bytes, %v", b.Len(), err)
+		}
+	})
+}
+
+// A long answer counts as memory until it is taken, and one for which there is no room is not given.
+func TestLongAnswersToWordsAreInTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.Words, o.AnswerBytesMax = []string{"*"}, 1<<20 })
+		p := r.connect("c")
+		for i := range 12 {
+			p.create(fmt.Sprintf("/%d%s", i, strings.Repeat("x", 50000)), zk.Ephemeral)
+		}
+		monitors := []*peer{r.dial("monitor"), r.dial("monitor"), r.dial("monitor")}
+		r.net.Link("monitor", "").Mute(memnet.ToClient)
+		for _, m := range monitors {
+			m.raw([]byte("dump"))
+		}
+		synctest.Wait()
+		if used := r.answers.used.Load(); used < 600000 || used > 1<<20 {
+			t.Errorf("%d bytes of answers are counted, want those of one", used)
+		}
+		time.Sleep(3 * r.Options().HandshakeTimeout)
+		if used := r.answers.used.Load(); used != 0 {
+			t.Errorf("%d bytes are counted in the end", used)
+		}
+		r.net.Link("monitor", "").Unmute(memnet.ToClient)
+		if got := r.ask("dump"); !strings.Contains(got, "Connections dump:") {
+			t.Errorf("then the answer is %q", got)
 		}
 	})
 }

@@ -67,7 +67,11 @@ func run(ctx context.Context, name string) error {
 func places(name string) []string {
 	var found []string
 	for _, ring := range []string{os.Getenv("LOCKKEEPER_RING"), os.Getenv("LOCKKEEPER_OLD_RING")} {
-		if servers := home(strings.Split(ring, ";"), name); servers != "" && !slices.Contains(found, servers) {
+		all := strings.FieldsFunc(ring, func(c rune) bool { return c == ';' || c == ' ' })
+		if len(all) == 0 {
+			continue
+		}
+		if servers := home(all, name); !slices.Contains(found, servers) {
 			found = append(found, servers)
 		}
 	}

@@ -18,6 +18,8 @@ type command struct {
 	run   func(*handler) object // what it answers, without the fields that all commands have
 	// changes says that the command does more than answer.
 	changes bool
+	// lists says that the answer has a line for each connection, watch or ephemeral, and may take a hundred megabytes.
+	lists bool
 	// failure is the error of a command that cannot succeed here, as in any ZooKeeper alone.
 	failure string
 }
@@ -25,9 +27,9 @@ type command struct {
 var commands = []command{
 	{names: []string{"configuration", "conf", "config"}, run: (*handler).configuration},
 	{names: []string{"connection_stat_reset", "crst"}, changes: true, run: func(h *handler) object { h.s.ResetConnectionStats(); return nil }},
-	{names: []string{"connections", "cons"}, run: (*handler).connections},
+	{names: []string{"connections", "cons"}, lists: true, run: (*handler).connections},
 	{names: []string{"dirs"}, run: (*handler).dirs},
-	{names: []string{"dump"}, run: (*handler).dump},
+	{names: []string{"dump"}, lists: true, run: (*handler).dump},
 	{names: []string{"environment", "env", "envi"}, run: func(*handler) object { return fields(server.Environment()) }},
 	{names: []string{"hash"}, run: (*handler).hash},
 	{names: []string{"initial_configuration", "icfg"}, run: func(h *handler) object { return object{{"initial_configuration", h.o.Configuration}} }},
@@ -42,8 +44,8 @@ var commands = []command{
 	{names: []string{"stats", "stat"}, run: (*handler).stats},
 	{names: []string{"voting_view"}, run: func(*handler) object { return object{{"current_config", object{}}} }},
 	{names: []string{"watch_summary", "wchs"}, run: (*handler).watchSummary},
-	{names: []string{"watches", "wchc"}, run: (*handler).watches},
-	{names: []string{"watches_by_path", "wchp"}, run: (*handler).watchesByPath},
+	{names: []string{"watches", "wchc"}, lists: true, run: (*handler).watches},
+	{names: []string{"watches_by_path", "wchp"}, lists: true, run: (*handler).watchesByPath},
 	{names: []string{"zabstate"}, run: func(*handler) object { return object{{"voting", false}, {"zabstate", ""}} }},
 }
 

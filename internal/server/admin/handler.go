@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/lockkeeper/lockkeeper/server"
 )
@@ -23,6 +24,8 @@ type Options struct {
 type handler struct {
 	s *server.Server
 	o Options
+
+	listing sync.Mutex // locked while a command that lists is answered: there is one such answer in memory
 }
 
 // Handler returns what answers about s. It goes on answering when s has ended, and says so.
@@ -57,12 +60,17 @@ func (h *handler) listCommands(w http.ResponseWriter, path string) {
 // it, and a POST from a page of another origin does not get here. All others are a GET.
 func (h *handler) command(w http.ResponseWriter, r *http.Request) {
 	method := http.MethodGet
-	if c := byName[r.PathValue("name")]; c != nil && c.changes {
+	c := byName[r.PathValue("name")]
+	if c != nil && c.changes {
 		method = http.MethodPost
 	}
 	if r.Method != method && (r.Method != http.MethodHead || method != http.MethodGet) {
 		refuse(w, method)
 		return
+	}
+	if c != nil && c.lists {
+		h.listing.Lock() // until the client has taken the answer, which has a limit of time
+		defer h.listing.Unlock()
 	}
 	write(w, http.StatusOK, "application/json", appendJSON(nil, h.answer(r.PathValue("name")), 0))
 }

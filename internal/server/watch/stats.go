@@ -38,11 +38,15 @@ func (t *Table) BytesOf(w Watcher) int {
 
 // Summary returns the numbers of ZooKeeper's wchs: watchers, paths and watches of the data table.
 func (t *Table) Summary() (watchers, paths, watches int) {
-	byPath := t.ByPath()
-	for _, list := range byPath {
-		watches += len(list)
-	}
-	return len(t.ByWatcher()), len(byPath), watches
+	seen, last := map[Watcher]struct{}{}, ""
+	t.dataTable(func(w Watcher, path string) {
+		seen[w] = struct{}{}
+		if watches == 0 || path != last {
+			paths, last = paths+1, path
+		}
+		watches++
+	})
+	return len(seen), paths, watches
 }
 
 // ByPath returns the watchers of each path in the data table, as in wchp. It walks the whole table.
