@@ -36,7 +36,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if s.Gone(ctx) {
 		return nil
 	}
-	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
+	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for a session timeout (the least granted was %v): %w", s, s.Timeout(), why)
 }
 
 // tellLimit is how long Close waits for functions that are told of losses.

@@ -17,10 +17,10 @@ import (
 // there before it creates it again, so that there is one znode at most.
 //
 // Which znode is its own, CreateOnce tells by the data, by the session that owns it if the mode is ephemeral, and by the zxid: it
-// must be newer than the call, for which modes that are not ephemeral cost a second round trip. So the data should tell writers
-// apart. With data that others write as well, a persistent znode that another client created during the call may be taken for our
-// own; for sequential modes the outcome is then unknown. MaybeApplied is true of an error that leaves the outcome open, as when ctx
-// or the session ends before the look.
+// must be newer than the call, for which modes that are not ephemeral cost a second round trip. So the data should tell writers apart, and
+// the ACL has to let the session read it: a sequential znode that may not be read counts as another's. With data that others write as well, a
+// persistent znode that another client created during the call may be taken for our own; for sequential modes the outcome is then unknown.
+// MaybeApplied is true of an error that leaves the outcome open, as when ctx or the session ends before the look.
 //
 // Modes with a time to live are refused. The ACL is for the znode and for those that are made above it; nil lets every client
 // do anything.

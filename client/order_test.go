@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -369,6 +370,23 @@ func TestRequestBytesMax(t *testing.T) {
 		if !errors.As(err, &size) || size.Bytes != wire.FrameBytesMax+1 || client.MaybeApplied(err) {
 			t.Errorf("set of a byte more: %v, want a *SizeError", err)
 		}
+		if c := s.Stats().Connections; c != 1 {
+			t.Errorf("%d connections, want 1", c)
+		}
+	})
+}
+
+// The same for a watch: what is too long to be asked for is not asked to be forgotten either.
+func TestAWatchThatIsTooLarge(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		s := open(t, n, fakeAddr, client.Options{})
+		var size *client.SizeError
+		if _, err := s.AddWatch(t.Context(), "/"+strings.Repeat("n", wire.FrameBytesMax), true); !errors.As(err, &size) {
+			t.Errorf("AddWatch: %v, want a *SizeError", err)
+		}
+		_, _, err := s.Get(t.Context(), "/")
+		must(t, err)
 		if c := s.Stats().Connections; c != 1 {
 			t.Errorf("%d connections, want 1", c)
 		}

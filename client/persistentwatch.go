@@ -92,8 +92,8 @@ func (w *PersistentWatch) Next(ctx context.Context) (WatchEvent, error) {
 	}
 }
 
-// Close ends the watch. If no other persistent watch of the session needs it, the server is told to
-// forget it; Close does not wait for that.
+// Close ends the watch. If no other watch of the session is on the path, the server is told to forget it; otherwise it may keep it until
+// the connection ends. Close does not wait for that.
 func (w *PersistentWatch) Close() {
 	s := w.s
 	s.mu.Lock()

@@ -51,8 +51,7 @@ const (
 // no caller has come for restTime.
 func (r *readTurn) takeTurn(ticked, depended bool) bool {
 	quiet := ticked && !r.came
-	r.came = false
-	r.asleep = quiet && r.held == heldByCaller
+	r.came, r.asleep = false, quiet && r.held == heldByCaller
 	if r.held != turnFree || !depended && !quiet {
 		return false
 	}

@@ -58,7 +58,7 @@ func (s *Session) ensure(ctx context.Context, path string, acl []zk.ACL) error {
 
 // Put sets the data of the znode at path, and creates it, with what is missing above it, if it is not there. The ACL
 // is for znodes that Put creates; nil lets every client do anything. The last of several writers wins; Update is for values
-// that depend on what is there. A lost answer is resolved by writing again, so the version can grow by two.
+// that depend on what is there. A lost answer is resolved by writing again, so the version can grow by more than one.
 func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.ACL) (zk.Stat, error) {
 	for doubt := false; ; {
 		stat, err := again(ctx, s, func(p *Pipeline) *Pending[zk.Stat] { return p.Set(path, data, zk.AnyVersion) })

@@ -8,8 +8,8 @@ import (
 )
 
 // A Watch waits for one change of a znode: one made by WatchGet or WatchExists for a change of the znode itself, one
-// made by WatchChildren for a change of its list of children. It fires once. It survives reconnects, and a change that
-// came in between fires it then. Its Done is closed without an event when the session ends.
+// made by WatchChildren for a change of its list of children. It fires once. It survives reconnects, and a change that came in between
+// fires it then, unless the znode was missing before and is again. Its Done is closed without an event when the session ends.
 type Watch struct {
 	key watchKey
 
@@ -115,9 +115,9 @@ func (t *watches) tidy(key watchKey, spot *watchSpot) {
 	}
 }
 
-// forget has the server forget a watch, unless it went with the connection.
+// forget has the server forget a watch, unless it went with the connection, or its path was too long to be sent.
 func (t *watches) forget(key watchKey) {
-	if t.s.mu.conn != nil {
+	if t.s.mu.conn != nil && len(key.path)+rearmBytes <= t.s.opt.RequestBytesMax {
 		req := &wire.WatchKindRequest{Path: key.path, Kind: key.kind}
 		t.s.mu.queue = append(t.s.mu.queue, ownCall(wire.OpRemoveWatches, "remove watch", key.path, req))
 		tell(t.s.wake)

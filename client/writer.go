@@ -150,8 +150,7 @@ func (c *conn) noteBeatLocked(p strength, sent clock.Instant) {
 
 // takeQueueLocked moves what is queued into the write buffer and among what is in flight.
 func (c *conn) takeQueueLocked(now clock.Instant) {
-	s := c.s
-	n := 0
+	s, n := c.s, 0
 	for _, k := range s.mu.queue {
 		if len(c.out.buf) > outBytesMax && !k.joined { // or the rest could leave on another connection
 			break

@@ -64,8 +64,7 @@ func (o Options) withDefaults(timeout time.Duration) (Options, error) {
 	}
 	o.Grace = cmp.Or(o.Grace, 5*time.Second)
 	o.Lock.Logger = cmp.Or(o.Lock.Logger, slog.New(slog.DiscardHandler))
-	o.Lock.Requeue = true
-	o.Lock.Data = []byte(o.ID)
+	o.Lock.Requeue, o.Lock.Data = true, []byte(o.ID)
 	if !o.IDOnly {
 		o.Lock.Data, _ = json.Marshal(record{o.Lock.Owner(), o.ID, o.Data}) // nothing in it can fail
 	}

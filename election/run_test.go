@@ -364,6 +364,26 @@ func TestF39_MarginBeforeTheDeadline(t *testing.T) {
 	})
 }
 
+// A term that was handed over before is no term in doubt, also when it is resigned again with a context that has ended.
+func TestResignAgainWithAContextThatHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		term, err := mustElection(t, srv.Session(t, "a"), election.Options{}).Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := term.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 50 {
+			if err := term.Resign(ctx); err != nil {
+				t.Fatalf("Resign again = %v", err)
+			}
+		}
+	})
+}
+
 // A term that ends because no server can be reached says why none can.
 func TestTermSaysWhyItWasCutOff(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -149,10 +149,14 @@ func (t *Term) Resign(ctx context.Context) error {
 	t.end(ErrResigned)
 	select {
 	case <-t.over:
-		return t.result
 	case <-ctx.Done():
-		return &lock.LockError{Op: "resign", Path: t.e.dir, Err: fmt.Errorf("%w: %w", lock.ErrReleasePending, ending.Of(ctx))}
+		select {
+		case <-t.over: // before
+		default:
+			return &lock.LockError{Op: "resign", Path: t.e.dir, Err: fmt.Errorf("%w: %w", lock.ErrReleasePending, ending.Of(ctx))}
+		}
 	}
+	return t.result
 }
 
 // keep returns when the term is over, and reports whether that is a loss: the reason of one that is ended may be the loss of

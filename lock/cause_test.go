@@ -108,6 +108,44 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 	})
 }
 
+// A context that ends in the moment in which the waiter's node goes, too: with Requeue the error is the context's in any case, and without
+// it one of the two.
+func TestAContextThatEndsAsThePlaceIsLost(t *testing.T) {
+	for i := range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			other := srv.Session(t, "other")
+			theirs, err := lock.NewMutex(other, "/locks/a", lock.Options{})
+			must(t, nil, err)
+			h, err := theirs.Lock(t.Context())
+			must(t, h, err)
+			requeue := i%2 == 0
+			ours, err := lock.NewMutex(srv.Session(t, "ours"), "/locks/a", lock.Options{Requeue: requeue})
+			must(t, nil, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() {
+				_, err := ours.Lock(ctx)
+				done <- err
+			}()
+			synctest.Wait()
+			all, err := inspect.Contenders(t.Context(), other, "/locks/a")
+			must(t, nil, err)
+			for _, c := range all {
+				if !c.Held {
+					_, err := inspect.Break(t.Context(), other, c)
+					must(t, nil, err)
+				}
+			}
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) && (requeue || !errors.Is(err, lock.ErrPlaceLost)) ||
+				errors.Is(err, context.Canceled) == errors.Is(err, lock.ErrPlaceLost) {
+				t.Errorf("with Requeue %v: %v", requeue, err)
+			}
+		})
+	}
+}
+
 // A context whose cause is the failure of another lock, or the end of its hold: errors.Is finds that in the error, and the
 // text names both locks. What a server has answered there is not found, nor is the error's type.
 func TestCauseThatNamesAnotherLock(t *testing.T) {

@@ -23,16 +23,16 @@ type Deadlock = queue.Deadlock
 // the same path again would only close the cycle again. errors.Is(err, ErrDeadlock) holds.
 //
 // Cycles are found from the znodes alone: the node of a waiter names the holds that it waits under, those whose
-// contexts the context of its Lock derives from, and those that the command names for a run within a run. Locks that are
-// held in any other way, by other clients, or with Options.Data, are not seen as held by a waiter.
+// contexts the context of its Lock derives from, and those that the command names for a run within a run. Locks that are held in any
+// other way, or by other clients, are not seen as held by a waiter, nor any that it holds while it waits for a lock with Options.Data.
 //
 // There are no false alarms: all nodes of the cycle were there at one instant, and none of the waiters had been
 // granted (for other clients' nodes, going by the rules of their recipes). But a cycle may be about to open by
 // itself: a waiter may give up for reasons of its own, and one whose process has died waits until its session
 // expires. If Options.Deadlock is longer than the session timeouts, no deadlock is reported because of the dead.
 //
-// A semaphore is taken into account if its number of permits is stored with it and has never been changed. Paths are
-// compared as they are, so all contenders must see the same names, under the same chroot.
+// A semaphore is taken into account if its directory was made with the number of permits, and has not been written to since. Paths
+// are compared as they are, so all contenders must see the same names, under the same chroot.
 type DeadlockError struct {
 	Path     string // of the lock that was waited for
 	Deadlock Deadlock

@@ -30,7 +30,7 @@ type Hooks struct {
 	Released func(ctx context.Context, path string)
 
 	// Lost is called when a lock is lost, which the end of its session is too: before Session.Close returns, unless that takes more than
-	// a tenth of a second. If Release, Hold.Cause or Lock finds the loss, it is called within them; else a panic of it ends the process.
+	// a tenth of a second. If Release, Downgrade, Hold.Cause or Lock finds the loss, it is called within them; else a panic of it ends the process.
 	// A deletion that Release is the first to find out has been told as Released; only the error of Release tells of it.
 	Lost func(ctx context.Context, path string, err *LostError)
 

@@ -144,8 +144,7 @@ func (o *orphanTimes) update(orphans []string) []time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	since := make(map[string]time.Time, len(orphans))
-	known := make([]time.Duration, len(orphans))
+	since, known := make(map[string]time.Time, len(orphans)), make([]time.Duration, len(orphans))
 	for i, node := range orphans {
 		since[node] = cmp.Or(o.since[node], now)
 		known[i] = now.Sub(since[node])

@@ -107,7 +107,7 @@ func (m *Semaphore) Session() *client.Session { return m.one.Session() }
 
 // Acquire waits for a permit and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil. Under a hold of the same semaphore it takes another permit: with the last one held by the caller it
-// waits for itself, which Options.Deadlock finds.
+// waits for itself, which Options.Deadlock finds where it takes the semaphore into account; see DeadlockError.
 func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.one.Lock(ctx) }
 
 // AcquireN waits for k permits and returns their holds, or none. It keeps its place in the queue until k are free, so those

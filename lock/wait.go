@@ -39,7 +39,7 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 	switch found, isDeadlock := errors.AsType[*DeadlockError](context.Cause(waitCtx)); {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // and not what came at the same moment, such as ErrPlaceLost
 		return a.withHolder(ctx, err)
 	case isDeadlock:
 		return found

@@ -125,8 +125,7 @@ func (k *watchdog) look() (next time.Time) {
 		}
 		switch {
 		case cause == nil:
-			pause = min(pause, left)
-			kept = append(kept, g)
+			pause, kept = min(pause, left), append(kept, g)
 		case g.endLost(cause):
 			lost = append(lost, g)
 		}

@@ -35,8 +35,7 @@ func (s Snapshot) pick(held bool) []Contender {
 // assign sets Place and Held of a directory's contenders: where each stands in the queue of its kind, and whether it holds
 // the lock by the rules that grant it. permits is 0 if it is not known, and then all of a semaphore's contenders hold it.
 func assign(permits int, all []Contender) {
-	names := make([]string, len(all))
-	called := make(map[string]*Contender, len(all))
+	names, called := make([]string, len(all)), make(map[string]*Contender, len(all))
 	for i := range all {
 		names[i] = zk.Base(all[i].Node)
 		called[names[i]] = &all[i]

@@ -14,14 +14,14 @@ import (
 )
 
 // Watch yields the lock at path as it is, and again whenever that has changed, until ctx or the session ends;
-// the last thing that it yields is the error that says so. A lock that is not there has no holder.
+// the last thing that it yields is the error that says so, or zk.ErrUnimplemented from a server without persistent watches that the session
+// has moved to. A lock that is not there has no holder.
 //
 // What is yielded is the present state and not each change: a caller that is slow, or has lost the connection for a while, misses
 // what happened in between, but always gets the latest state. Nothing piles up, and only what has changed is read again.
 //
-// It takes a persistent watch. Servers before 3.6 have none: there it looks twice a second. At servers before 3.9 a persistent
-// watch disturbs one-shot watches of the same session on the same path, which locks use: use another session for Watch than the
-// one that takes the lock.
+// It takes a persistent watch. Servers before 3.6 have none: begun there, it looks twice a second. At servers before 3.9 a persistent watch
+// disturbs one-shot watches of the same session on the same path, which locks use: use another session for Watch than the lock's.
 func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
 	return watch(ctx, s, path, (*looker).look, nil)
 }
