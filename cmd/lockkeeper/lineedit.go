@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,14 +11,19 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
 )
 
-// historyMax is how many lines of history are kept.
-const historyMax = 1000
+const (
+	// historyMax is how many lines of history are kept.
+	historyMax = 1000
+	// lineMax is how many characters package term reads of a line. It drops those that follow, without an error.
+	lineMax = 4096
+)
 
 // A lineEditor reads lines at a terminal, with history and completion. What is written to it while it reads appears
 // above the line that is being typed.
@@ -71,7 +77,8 @@ func (e *lineEditor) setReading(on bool) {
 	e.reading = on
 }
 
-// readLine reads a line. The terminal is in raw mode only meanwhile, so that ^C reaches what runs between two lines.
+// readLine reads a line. The terminal is in raw mode only meanwhile, so that ^C reaches what runs between two lines. A line that may
+// have been cut is refused: it is empty then.
 func (e *lineEditor) readLine(prompt string) (string, error) {
 	state, err := term.MakeRaw(int(e.file.Fd()))
 	if err != nil {
@@ -88,6 +95,10 @@ func (e *lineEditor) readLine(prompt string) (string, error) {
 	e.setReading(false)
 	if errors.Is(err, term.ErrPasteIndicator) {
 		err = nil
+	}
+	if utf8.RuneCountInString(line) >= lineMax {
+		fmt.Fprintf(e, "a line of %d characters or more is not read at a terminal: nothing has been done (lockkeeper z set --file FILE PATH takes data from a file)\r\n", lineMax)
+		line = ""
 	}
 	return line, err
 }
@@ -152,7 +163,7 @@ type lineHistory struct {
 
 // Add implements term.History.
 func (h *lineHistory) Add(line string) {
-	if strings.TrimSpace(line) == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
+	if strings.TrimSpace(line) == "" || utf8.RuneCountInString(line) >= lineMax || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
 		return
 	}
 	h.lines = append(h.lines, line)

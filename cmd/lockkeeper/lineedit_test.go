@@ -4,10 +4,41 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
 )
+
+// A line of which a part would be dropped is refused, and the longest one that is read whole is done.
+func TestALineThatWouldBeCutIsRefused(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.env = append(h.env, "NO_COLOR=1")
+	for _, command := range []string{"shell", "zkcli"} {
+		term := ptytest.Open(t)
+		slave := term.Slave()
+		defer slave.Close()
+		j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave }, command)
+		prompt := map[string]string{"shell": ":/> ", "zkcli": "(CONNECTED) 0] "}[command]
+		term.WaitFor(prompt)
+		create := "create /" + command + " "
+		term.Type(create + strings.Repeat("x", lineMax) + "\r")
+		term.WaitFor("a line of 4096 characters or more is not read at a terminal: nothing has been done")
+		term.WaitFor(prompt)
+		h.run("z", "get", "/"+command).want(1)
+		whole := strings.Repeat("y", lineMax-1-len(create))
+		term.Type(create + whole + "\r")
+		term.WaitFor("/" + command + "\r\n")
+		term.Type("quit\r")
+		j.want(0)
+		if got := h.run("z", "get", "/"+command).want(0).stdout.String(); got != whole {
+			t.Errorf("%s: the data has %d bytes, want %d", command, len(got), len(whole))
+		}
+	}
+}
 
 // The history has no credentials, however addauth is written, and is not written through a link, nor into a directory of others.
 func TestHistoryFile(t *testing.T) {
