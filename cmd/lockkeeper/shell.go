@@ -475,7 +475,13 @@ func (sh *shell) watchInBackground(ctx context.Context, s *client.Session, path 
 		cancel()
 		return s.Err()
 	}
-	if err := <-begun; err != nil {
+	var err error
+	select {
+	case err = <-begun:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		cancel()
 		return err
 	}

@@ -21,12 +21,12 @@ import (
 )
 
 // shellAt starts a shell at a terminal.
-func shellAt(t *testing.T, h *home) (*ptytest.Terminal, *job) {
+func shellAt(t *testing.T, h *home, flags ...string) (*ptytest.Terminal, *job) {
 	t.Helper()
 	term := ptytest.Open(t)
 	slave := term.Slave()
 	t.Cleanup(func() { slave.Close() })
-	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave }, "shell")
+	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave }, append([]string{"shell"}, flags...)...)
 	return term, j
 }
 
@@ -184,6 +184,22 @@ func TestShellLooksForAServerAsLongAsItWasTold(t *testing.T) {
 	fmt.Fprintln(typed, "ls /")
 	typed.Close()
 	j.want(69, "no server for 1s")
+}
+
+// A watch that is to go on beside the lines that follow waits for its beginning no longer than another line.
+func TestShellWatchWithoutAServerEnds(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	h.env = append(h.env, "NO_COLOR=1")
+	term, j := shellAt(t, h, "--connect-timeout", "1s")
+	term.WaitFor(":/> ")
+	srv.Link("").Refuse()
+	term.Type("watch /\r")
+	term.WaitFor("no server for 1s")
+	term.WaitFor("):/> ")
+	srv.Link("").Heal()
+	term.Type("quit\r")
+	j.want(0)
 }
 
 // Names are made by strangers. Tab puts nothing on the line that is not seen there as it is, and nothing that the terminal would obey.
