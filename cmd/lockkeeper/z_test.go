@@ -339,6 +339,25 @@ func TestZJSONOfNoData(t *testing.T) {
 	}
 }
 
+// An expression is about a line, whatever is printed of it.
+func TestZGrepIsByLines(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.startWith(input("one\ntwo\r\nthree"), "z", "create", "-p", "/g/lines", "-").want(0)
+	h.startWith(input("\x00one\ntwo"), "z", "create", "/g/bytes", "-").want(0)
+	h.steps("z", []zStep{
+		{line: "grep ^two$", out: "/g/bytes: binary data matches\n/g/lines:two\n"},
+		{line: "grep -i ^ONE$", out: "/g/lines:one\n"},
+		{line: "grep -l ^three$", out: "/g/lines\n"},
+		{line: "grep -l two$", out: "/g/bytes\n/g/lines\n"},
+		{line: "grep --json ^two$ /g/lines", out: `{"path":"/g/lines",…`},
+		{line: `grep one\stwo`, status: 1, err: "nothing was found"},
+		{line: `grep -l one[^x]two`, status: 1, err: "nothing was found"},
+		{line: "create /g/empty", out: "/g/empty\n"},
+		{line: "grep ^$ /g/empty", out: "/g/empty:\n"},
+	})
+}
+
 func TestZJSON(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)

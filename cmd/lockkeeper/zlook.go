@@ -127,7 +127,7 @@ func (e *zEnv) newGrep() *cobra.Command {
 		Use: "grep PATTERN [PATH]",
 		Example: `  lockkeeper z grep 'db[0-9]+' /app
   lockkeeper z grep -l -F 10.0.0.7`,
-		Short: "Search the data of a tree for a regular expression",
+		Short: "Search the data of a tree, line by line, for a regular expression",
 		Args:  wantArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			expr := args[0]
@@ -142,7 +142,8 @@ func (e *zEnv) newGrep() *cobra.Command {
 				return exit.Errorf(exit.Usage, "grep: %w (-F takes the text as it is)", err)
 			}
 			return e.walked(cmd, args[1:], ztree.WalkOptions{Data: true}, func(n *ztree.Node) (bool, error) {
-				if !re.Match(n.Data) {
+				hits := matches(re, n.Data)
+				if n.Err != nil || len(hits) == 0 {
 					return false, nil
 				}
 				shown := e.name(n.Path)
@@ -156,12 +157,9 @@ func (e *zEnv) newGrep() *cobra.Command {
 				case !ztree.IsText(bytes.ReplaceAll(n.Data, []byte("\r\n"), []byte("\n"))):
 					return true, e.printf("%s: binary data matches\n", shown)
 				}
-				for line := range bytes.Lines(n.Data) {
-					line = bytes.TrimRight(line, "\r\n")
-					if re.Match(line) {
-						if err := e.printf("%s:%s\n", shown, line); err != nil {
-							return true, err
-						}
+				for _, line := range hits {
+					if err := e.printf("%s:%s\n", shown, line); err != nil {
+						return true, err
 					}
 				}
 				return true, nil
@@ -172,6 +170,20 @@ func (e *zEnv) newGrep() *cobra.Command {
 	cmd.Flags().BoolVarP(&fixed, "fixed", "F", false, "PATTERN is a text, not an expression")
 	cmd.Flags().BoolVarP(&names, "names", "l", false, "only the paths")
 	return cmd
+}
+
+// matches returns the lines of data with a match of re, without their ends. Empty data is an empty line.
+func matches(re *regexp.Regexp, data []byte) (hits [][]byte) {
+	for line := range bytes.Lines(data) {
+		line = bytes.TrimRight(line, "\r\n")
+		if re.Match(line) {
+			hits = append(hits, line)
+		}
+	}
+	if len(data) == 0 && re.Match(data) {
+		hits = append(hits, data)
+	}
+	return hits
 }
 
 // A usage is what a tree takes.
