@@ -37,8 +37,8 @@ It has the verbs, their options, output and exit status of the zkCli of 3.8. Lin
 read from standard input unless a command is given. rmr is understood as deleteall.
 reconfig, -r and -client-configuration are not offered. lockkeeper shell can do more.
 
-Exit status with a command: 0 done, 1 it failed, 127 there is no such command; 64 wrong
-usage of zkcli itself, 69 no server could be reached.`,
+Exit status of the command, or of the last line before quit: 0 done, 1 it failed, 127
+there is no such command; 64 wrong usage of zkcli itself, 69 no server could be reached.`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args, timeout, err := zkcliFlags(args)
@@ -128,10 +128,8 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 		if err := cli.Connect(ctx, to.Servers); err != nil {
 			return err
 		}
-		if status := cli.Run(ctx, command); status != exit.OK {
-			return &ranError{Outcome: front.Outcome{Status: status}}
-		}
-		return nil
+		cli.Run(ctx, command)
+		return ended(cli)
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())) {
 		cli.Begun += "Welcome to ZooKeeper!\nJLine support is disabled\n"
@@ -143,14 +141,14 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 			line, err := lineUntil(ctx, func() (string, error) { return lines.ReadString('\n') })
 			if line != "" {
 				if quit := cli.Line(ctx, line); quit != nil || ctx.Err() != nil {
-					return nil
+					return ended(cli)
 				}
 			}
 			if path := (*os.PathError)(nil); errors.As(err, &path) {
 				return exit.Errorf(exit.OS, "%w", path)
 			}
 			if err != nil {
-				return nil
+				return ended(cli)
 			}
 		}
 	}
@@ -165,12 +163,20 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 		line, err := lineUntil(ctx, func() (string, error) { return editor.readLine(prompt) })
 		if err != nil {
 			editor.restore()
-			return nil
+			return ended(cli)
 		}
 		if quit := cli.Line(ctx, line); quit != nil {
-			return nil
+			return ended(cli)
 		}
 	}
+}
+
+// ended returns what zkcli ends with.
+func ended(cli *zkcli.CLI) error {
+	if status := cli.Status(); status != exit.OK {
+		return &ranError{Outcome: front.Outcome{Status: status}}
+	}
+	return nil
 }
 
 // lineUntil returns the line that read returns, or an error when ctx ends. The reader is left behind then, and the process ends.

@@ -23,6 +23,12 @@ func TestZkcliCommandLine(t *testing.T) {
 		{line: "frob", status: 127, out: "Connecting…", err: "Command not found: Command not found frob"},
 		{in: "rmr /a\nquit\nls /\n", out: "Connecting…"},
 		{in: "ls /", out: "Connecting to " + srv.Addr() + "\nWelcome to ZooKeeper!\nJLine support is disabled\n\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n[zookeeper]\n…"},
+		{in: "ls /nope", status: 1, out: "Connecting…", err: "Node does not exist: /nope"}, // as the last line
+		{in: "frob\n\nquit\n", status: 127, out: "Connecting…", err: "Command not found frob"},
+		{in: "ls /nope\nls /\nquit\n", out: "Connecting…", err: "Node does not exist: /nope"},
+		{in: "redo 7\n", status: 1, out: "Connecting…", err: "Command index out of range"},
+		{in: "ls /\nredo 0\nredo 1\n", out: "Connecting…"},
+		{in: "close\nls /\n", out: "Connecting…"},
 		{line: "-server", status: 64, err: "-server wants a value"},
 		{line: "-timeout x ls /", status: 64, err: "it is a number of milliseconds"},
 		{line: "-r ls /", status: 64, err: "read-only sessions are not offered"},

@@ -108,6 +108,15 @@ func TestZkcliAnswersAsZkCli(t *testing.T) {
 			if theirs.status != ours.status {
 				t.Errorf("zkCli exits with %d, and lockkeeper zkcli with %d", theirs.status, ours.status)
 			}
+			for _, script := range []string{"ls /nope\n", "frob\n\nquit\n", "ls /nope\nredo 9\nclose\nls /\n"} {
+				if name != "verbs" {
+					break
+				}
+				theirs, ours := run(t, zkCli, first.Addr(), script), run(t, mine, second.Addr(), script)
+				if theirs.status != ours.status {
+					t.Errorf("%q: zkCli exits with %d, and lockkeeper zkcli with %d", script, theirs.status, ours.status)
+				}
+			}
 			for _, command := range []string{"ls /nope", "frob", "ls /zookeeper"} {
 				words := strings.Fields(command)
 				theirs, ours := run(t, zkCli, first.Addr(), "", words...), run(t, mine, second.Addr(), "", words...)

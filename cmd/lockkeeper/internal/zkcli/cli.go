@@ -149,6 +149,9 @@ func (c *CLI) Run(ctx context.Context, words []string) int {
 	return c.status
 }
 
+// Status returns the exit status of the last line that was not quit.
+func (c *CLI) Status() int { return c.status }
+
 // A verb is one of zkCli's.
 type verb struct {
 	usage         string
@@ -208,8 +211,10 @@ func Verbs() []string {
 }
 
 func (c *CLI) do(ctx context.Context, words []string) error {
-	c.status = ok
 	name := words[0]
+	if name != "quit" {
+		c.status = ok
+	}
 	if name == "rmr" { // as before 3.5
 		name = "deleteall"
 	}
@@ -231,8 +236,7 @@ func (c *CLI) do(ctx context.Context, words []string) error {
 		c.status = failed
 		return nil
 	case c.session == nil && !v.alone:
-		c.outf("Not connected\n")
-		c.status = failed
+		c.outf("Not connected\n") // no failure for the real one either
 		return nil
 	default:
 		if len(in.args) > 0 && c.Resolve != nil && strings.Contains(v.usage, "path") {
@@ -309,11 +313,13 @@ func (c *CLI) redo(ctx context.Context, in call) error {
 	}
 	if n < 0 || n >= len(c.history)-1 {
 		c.errf("Command index out of range\n")
+		c.status = failed
 		return nil
 	}
 	words := Split(c.history[n])
 	if words[0] == "redo" {
 		c.errf("No redoing redos\n")
+		c.status = failed
 		return nil
 	}
 	c.history[len(c.history)-1] = c.history[n]
