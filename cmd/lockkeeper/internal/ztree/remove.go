@@ -73,10 +73,11 @@ func (e *PartError) Error() string {
 func (e *PartError) Unwrap() error { return e.Err }
 
 // Remove deletes root and everything below it, children first, and returns how many znodes it has deleted. Of "/" it
-// deletes what is below, and leaves /zookeeper. A znode that is gone already is none that it has deleted. It tells
-// progress, which may be nil, how far it has come.
+// deletes what is below, and leaves /zookeeper. A znode that is gone already is none that it has deleted, and so is one
+// whose answer was lost with a connection. It tells progress, which may be nil, how far it has come.
 func Remove(ctx context.Context, s *client.Session, root string, progress func(done int)) (int, error) {
 	deleted := 0
+	asked := false // for the removal of all that there was, which may have been done without an answer
 	for {
 		var paths []string
 		var unreadable error
@@ -89,7 +90,7 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 			}
 			return nil
 		})
-		if errors.Is(err, zk.ErrNoNode) && deleted > 0 {
+		if errors.Is(err, zk.ErrNoNode) && asked {
 			return deleted, nil
 		}
 		if err == nil && len(paths) == 0 {
@@ -97,6 +98,7 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 		}
 		before := deleted
 		if err == nil {
+			asked = true
 			err = removeAll(ctx, s, paths, &deleted, progress)
 		}
 		switch {
@@ -104,7 +106,10 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 			return deleted, nil
 		case err == nil:
 		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
-			err = reconnected(ctx, s) // what is left is found by looking again
+			err = reconnected(ctx, s)
+			if err == nil {
+				continue // what is left is found by looking again
+			}
 		case errors.Is(err, zk.ErrNotEmpty) && deleted > before: // children have been added meanwhile
 			err = nil
 		}

@@ -120,6 +120,25 @@ func TestBrokenConnections(t *testing.T) {
 	})
 }
 
+// A removal whose first answers are lost is not done yet, and not refused either, whether it was carried out or not.
+func TestRemovalWhoseAnswersAreLost(t *testing.T) {
+	for root, all := range map[string][]string{"/": bushes(), "/one": {"/one"}} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			s := srv.Session(t, "s")
+			fill(t, s, all)
+			srv.Link("s").LoseAnswer()
+			_, err := ztree.Remove(t.Context(), s, root, nil)
+			if err != nil {
+				t.Errorf("the removal of %s: %v", root, err)
+			}
+			if _, there, err := s.Exists(t.Context(), all[0]); there || err != nil {
+				t.Errorf("after the removal of %s: there %v, %v", root, there, err)
+			}
+		})
+	}
+}
+
 func TestRemovalSaysHowFarItCame(t *testing.T) {
 	srv := zktest.New(t, zktest.Options{})
 	s := srv.Session(t, "s")
