@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
+	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -531,6 +533,37 @@ func TestZRmNamesHoldersAndAsks(t *testing.T) {
 	rm.want(0)
 	h.run("z", "ls", "/locks").want(1)
 	holder.want(74, "lost")
+}
+
+// A writerFunc is called for all that is written.
+type writerFunc func()
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f()
+	return len(b), nil
+}
+
+// With -f a znode that goes after rm has looked at it is deleted, too.
+func TestZRmForceTakesWhatGoesMeanwhileForDeleted(t *testing.T) {
+	t.Parallel()
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "s")
+	for _, recursive := range []bool{false, true} {
+		_, err := s.Create(t.Context(), "/mine", nil, zk.Ephemeral, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &zEnv{notes: writerFunc(func() { // when rm has looked, and says what would go
+			err := s.Delete(t.Context(), "/mine", zk.AnyVersion)
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				t.Error(err)
+			}
+		})}
+		err = e.remove(t.Context(), s, "/mine", removal{force: true, recursive: recursive, version: zk.AnyVersion})
+		if err != nil {
+			t.Errorf("recursive %v: %v", recursive, err)
+		}
+	}
 }
 
 func TestZEditRefusesIfChangedMeanwhile(t *testing.T) {

@@ -119,7 +119,7 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 	case st.NumChildren > 0:
 		return exit.Errorf(exit.Failure, "delete %s: it has %d %s (rm -r deletes all below)", shown, st.NumChildren, plural(int(st.NumChildren), "child", "children"))
 	case !ztree.Ephemeral(&st) && !r.dryRun:
-		return e.deleteOne(ctx, s, p, r.version)
+		return e.deleteOne(ctx, s, p, r)
 	}
 	census, err := ztree.Count(ctx, s, p)
 	if r.force && errors.Is(err, zk.ErrNoNode) {
@@ -152,10 +152,12 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 		}
 	}
 	if !r.recursive {
-		return e.deleteOne(ctx, s, p, r.version)
+		return e.deleteOne(ctx, s, p, r)
 	}
 	done, err := ztree.Remove(ctx, s, p, e.progress("deleted", census.Nodes))
 	switch {
+	case r.force && errors.Is(err, zk.ErrNoNode):
+		return e.deleted(p, 0)
 	case err != nil:
 		return err
 	case e.asJSON:
@@ -171,8 +173,12 @@ type deletedJSON struct {
 	Deleted int    `json:"deleted"` // znodes
 }
 
-func (e *zEnv) deleteOne(ctx context.Context, s *client.Session, p string, version int32) error {
-	if err := s.Delete(ctx, p, version); err != nil {
+func (e *zEnv) deleteOne(ctx context.Context, s *client.Session, p string, r removal) error {
+	err := s.Delete(ctx, p, r.version)
+	switch {
+	case r.force && errors.Is(err, zk.ErrNoNode): // it has gone since it was looked at
+		return e.deleted(p, 0)
+	case err != nil:
 		return err
 	}
 	return e.deleted(p, 1)
