@@ -236,6 +236,26 @@ func TestZSaysWhatCannotBeRead(t *testing.T) {
 	})
 }
 
+// A znode that create -p finds is shown as it is, also below one in which the user may create nothing.
+func TestZCreateOfWhatIsThere(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.steps("z", []zStep{
+		{line: "create -p /shut/there one", out: "/shut/there\n"},
+		{line: "acl set /shut world:anyone:ra"},
+		{line: "create -p /shut/there", out: "/shut/there\n"},
+		{line: "create -p /shut/new", status: 77, err: "not authorised"},
+		{line: "create /shut/there", status: 77, err: "not authorised"},
+	})
+	want := h.run("z", "stat", "--json", "/shut/there").want(0).stdout.String()
+	h.steps("z", []zStep{
+		{line: "create -p --json /shut/there two", out: want},
+		{line: "acl set /shut world:anyone:cdrwa"},
+		{line: "create -p --json /shut/there two", out: want},
+		{line: "create --json /shut/there two", status: 1, err: "exists"},
+	})
+}
+
 func TestZCreateEndsWhenItsEphemeralIsDeleted(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)

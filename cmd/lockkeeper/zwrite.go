@@ -229,9 +229,17 @@ func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []b
 	} else {
 		made, err = s.Create(ctx, p, data, mode, acl)
 	}
+	if parents && mode == zk.Persistent && (errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoAuth)) {
+		// A server checks the permission first: also then the znode may be there.
+		st, there, lookErr := s.Exists(ctx, p)
+		if lookErr != nil {
+			return lookErr
+		}
+		if there {
+			made, err = client.Created{Path: p, Stat: st}, nil
+		}
+	}
 	switch {
-	case parents && errors.Is(err, zk.ErrNodeExists) && mode == zk.Persistent:
-		made.Path = p
 	case errors.Is(err, zk.ErrNoNode) && !parents:
 		return fmt.Errorf("%w: its parent is missing (-p makes it)", err)
 	case errors.Is(err, zk.ErrUnimplemented) && mode.TTL():
