@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -200,6 +202,34 @@ func TestShellWatchWithoutAServerEnds(t *testing.T) {
 	srv.Link("").Heal()
 	term.Type("quit\r")
 	j.want(0)
+}
+
+// A question keeps the terminal until it is answered: the next line of the shell is read from there.
+func TestAQuestionInTheShellEndsWithItsAnswer(t *testing.T) {
+	t.Parallel()
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "s")
+	fillWide(t, s, 1)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	lost := errors.New("no server")
+	in, answer := io.Pipe()
+	e := &zEnv{in: in, notes: writerFunc(func() {}), keyboard: true, lasting: true}
+	done := make(chan error, 1)
+	go func() { done <- e.remove(ctx, s, "/wide", removal{recursive: true, version: zk.AnyVersion}) }()
+	fmt.Fprint(answer, "y") // which is read when the question has been asked
+	cancel(lost)
+	select {
+	case err := <-done:
+		t.Fatalf("it ended without an answer: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	fmt.Fprint(answer, "\n")
+	if err := <-done; err != lost {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, there, err := s.Exists(t.Context(), "/wide"); !there || err != nil {
+		t.Errorf("the znode is there: %v, %v", there, err)
+	}
 }
 
 // Names are made by strangers. Tab puts nothing on the line that is not seen there as it is, and nothing that the terminal would obey.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -144,10 +146,17 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 	}
 	if !r.force {
 		fmt.Fprint(e.notes, "Delete? [y/N] ")
-		if !agrees(ctx, e.in) {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
+		asking := ctx
+		if e.lasting { // the next line is read at the same terminal, unless a signal ends the shell
+			var stop func()
+			asking, stop = signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+		}
+		agreed := agrees(asking, e.in)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !agreed:
 			return exit.Errorf(exit.Failure, "rm %s: not done", shown)
 		}
 	}
