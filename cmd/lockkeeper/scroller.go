@@ -56,7 +56,9 @@ func newScroller(ctx context.Context, out *os.File) (s *scroller, done func()) {
 		cancel()
 		wg.Wait()
 		stopped.Close()
-		unix.IoctlSetTermios(in, setTermios, mode)
+		if inForeground(in) { // or the kernel would stop us; ^Z has put it back before
+			unix.IoctlSetTermios(in, setTermios, mode)
+		}
 	}
 }
 

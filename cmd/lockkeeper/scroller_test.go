@@ -59,3 +59,19 @@ func TestAWatchOfManyLocksScrolls(t *testing.T) {
 	holder.signal(syscall.SIGTERM)
 	holder.status()
 }
+
+// Continued in the background, where the terminal is another's, it still ends when it is told to.
+func TestAWatchInTheBackgroundEnds(t *testing.T) {
+	t.Parallel()
+	h, x := newHome(t), ptytest.Open(t)
+	h.run("run", "demo", "--", "true").want(0)
+	h.shellOn(x)
+	x.Type("$LK locks --watch\n")
+	x.WaitFor("no lock is in use")
+	x.Type("\x1a")
+	x.WaitFor("Stopped")
+	x.WaitFor("> ")
+	x.Type("bg; kill %1; wait %1; echo status-$?\n")
+	x.WaitFor("status-143")
+	x.Type("exit\n")
+}
