@@ -148,6 +148,26 @@ func TestLogsApart(t *testing.T) {
 	if got := children(t, to); len(got) != 5 {
 		t.Errorf("restored: %q", got)
 	}
+	for _, logs := range []string{"logs", "below/logs", "link", ".."} { // one within the other
+		to.DataDir = filepath.Join(t.TempDir(), "data")
+		to.LogDir = filepath.Join(to.DataDir, logs)
+		must(t, os.Mkdir(to.DataDir, 0o700))
+		if logs == "link" {
+			must(t, os.Symlink(t.TempDir(), to.LogDir))
+		}
+		_, err = Restore(t.Context(), path, to.DataDir, to.LogDir)
+		if err != nil {
+			t.Errorf("logs in %s: %v", logs, err)
+			continue
+		}
+		if got := children(t, to); len(got) != 5 {
+			t.Errorf("logs in %s: restored: %q", logs, got)
+		}
+		_, err = Restore(t.Context(), path, to.DataDir, to.LogDir)
+		if err == nil || !strings.Contains(err.Error(), "holds data") {
+			t.Errorf("logs in %s, once more: %v", logs, err)
+		}
+	}
 }
 
 // A backup of a server that works is a prefix of what was acknowledged, with all that was acknowledged before.

@@ -39,7 +39,8 @@ func Restore(ctx context.Context, from, dir, logDir string) (*Manifest, error) {
 		targets = []target{{dir: logDir, prefix: "log."}, {dir: dir, prefix: "snapshot."}}
 	}
 	for i := range targets {
-		if err = targets[i].take(); err != nil {
+		other := targets[len(targets)-1-i].dir
+		if err = targets[i].take(other); err != nil {
 			targets = targets[:i]
 			break
 		}
@@ -67,8 +68,8 @@ func (m *Manifest) has(path string) bool {
 	return slices.ContainsFunc(m.Files, func(f File) bool { return f.Path == path })
 }
 
-// take makes a directory if it is missing, keeps servers and other restores out of it, and refuses one with data.
-func (t *target) take() error {
+// take makes a directory if it is missing, keeps servers and other restores out of it, and refuses one with data, besides other.
+func (t *target) take(other string) error {
 	_, err := os.Stat(t.dir)
 	t.existed = err == nil
 	if err := os.MkdirAll(t.dir, dirPerm); err != nil {
@@ -81,15 +82,15 @@ func (t *target) take() error {
 	if err != nil {
 		return err
 	}
-	if err := unused(t.dir); err != nil {
+	if err := unused(t.dir, other); err != nil {
 		t.lock.Close()
 		return err
 	}
 	return nil
 }
 
-// unused refuses a directory with data.
-func unused(dir string) error {
+// unused refuses a directory with data. What other is, or is below, is none: other is looked at by itself.
+func unused(dir, other string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -110,13 +111,34 @@ func unused(dir string) error {
 		case restoringName:
 			return fmt.Errorf("%s: a restore was cut off there: delete %s first", dir, path)
 		default:
-			data = append(data, path)
+			if !leadsTo(path, other) {
+				data = append(data, path)
+			}
 		}
 	}
 	if len(data) > 0 {
 		return fmt.Errorf("%s holds data: move %s away first", dir, strings.Join(data, ", "))
 	}
 	return nil
+}
+
+// leadsTo reports whether path, maybe through links, is other or a directory above it.
+func leadsTo(path, other string) bool {
+	here, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	for {
+		at, err := os.Stat(other)
+		if err == nil && os.SameFile(here, at) {
+			return true
+		}
+		above := filepath.Dir(other)
+		if above == other {
+			return false
+		}
+		other = above
+	}
 }
 
 // gather copies all files into the folders for it, compares them with the manifest, and reads them as a server would.
