@@ -100,7 +100,7 @@ func FormatACL(acl []zk.ACL) string {
 // and the last colon.
 func ParseACL(text string) ([]zk.ACL, error) {
 	var acl []zk.ACL
-	for entry := range strings.SplitSeq(text, ",") {
+	for _, entry := range splitACL(text) {
 		entry = strings.TrimSpace(entry)
 		first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
 		if first <= 0 || first == last {
@@ -142,6 +142,21 @@ func ParseACL(text string) ([]zk.ACL, error) {
 		acl = append(acl, a)
 	}
 	return acl, nil
+}
+
+// splitACL splits a list at its commas, but for those of a certificate's name, as in x509:CN=ann,O=Ex\, Inc:r. What follows them has no
+// scheme.
+func splitACL(text string) (entries []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		last := len(entries) - 1
+		scheme, _, _ := strings.Cut(part, ":")
+		if last >= 0 && (strings.Contains(scheme, "=") || strings.HasSuffix(entries[last], `\`)) {
+			entries[last] += "," + part
+		} else {
+			entries = append(entries, part)
+		}
+	}
+	return entries
 }
 
 // Time reads one of a stat's times.

@@ -198,12 +198,14 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is shown as %s, want %s", in, got, want)
 		}
 	}
-	for _, text := range []string{"world:anyone:cdrwa", "digest:ann:AAAA/AAAAAAAAAAAAAAAAAAAAAA=:r,ip:10.0.0.0/8:cd", "auth::w"} {
+	for _, text := range []string{"world:anyone:cdrwa", "digest:ann:AAAA/AAAAAAAAAAAAAAAAAAAAAA=:r,ip:10.0.0.0/8:cd", "auth::w",
+		`x509:CN=ann,O=Ex\, Inc,C=DE:cr,world:anyone:r`, "x509:CN=a:r,OU=b:r,x509:CN=c:w"} {
 		if acl, err := ztree.ParseACL(text); err != nil || ztree.FormatACL(acl) != text {
 			t.Errorf("ACL %s is read as %v, %v", text, acl, err)
 		}
 	}
-	for _, text := range []string{"", "world", "world:anyone", "world:me:r", "world:anyone:", "world:anyone:rq", "digest:ann:r", "digest:ann:secret:r", ":a:r", "world:anyone:r,"} {
+	for _, text := range []string{"", "world", "world:anyone", "world:me:r", "world:anyone:", "world:anyone:rq", "digest:ann:r", "digest:ann:secret:r", ":a:r", "world:anyone:r,",
+		"sasl:bob:rx,world:anyone:r", "x509:CN=ann,O=Ex"} {
 		if acl, err := ztree.ParseACL(text); err == nil {
 			t.Errorf("ACL %q is read as %v", text, acl)
 		}
