@@ -18,15 +18,20 @@ import (
 // asks the servers that the flags name, for completionTimeout at most, and starts no local keeper. argsMax is how many names
 // the command takes.
 func (f *accessFlags) completeNames(cmd *cobra.Command, home string, argsMax int) {
+	f.completeNamesAfter(cmd, 0, home, argsMax)
+}
+
+// completeNamesAfter is completeNames for a command with so many other arguments before the names.
+func (f *accessFlags) completeNamesAfter(cmd *cobra.Command, others int, home string, argsMax int) {
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		behind := slices.Contains(os.Args[:len(os.Args)-1], "--") // cobra adds one of its own, so cmd.ArgsLenAtDash does not tell
-		if len(args) >= argsMax || behind {
+		if len(args) < others || len(args) >= others+argsMax || behind {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 		defer cancel()
 		names, more := f.namesLike(ctx, home, typed)
-		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) })
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args[others:], name) })
 		if more {
 			return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,7 +98,8 @@ servers refuse access, also to a part of what is shown; 130 interrupted.`,
 		for _, leaf := range leaves(verb) {
 			flags.addTo(leaf, sessionFlags)
 			if n := strings.Count(leaf.Use, "PATH") + strings.Count(leaf.Use, "FROM TO")*2; n > 0 {
-				flags.completeNames(leaf, "/", n)
+				others := slices.IndexFunc(strings.Fields(leaf.Use)[1:], func(arg string) bool { return strings.Contains(arg, "PATH") })
+				flags.completeNamesAfter(leaf, max(others, 0), "/", n)
 			}
 		}
 		cmd.AddCommand(verb)
