@@ -77,6 +77,8 @@ func TestShellAtATerminal(t *testing.T) {
 		{"create -e -s /app/n- x\r", "created  /app/n-0000000001", ":/> "},
 		{"create '/app/a b'\r", "", ":/> "},
 		{"stat /app/a\t\r", `/app/a\ b`, ":/> "},
+		{"create '/app/x|<y'\r", "", ":/> "},
+		{"get /app/x\t\r", `get /app/x\|\<y`, "no data of its own"},
 		{"unwatch /nope\r", "it is not watched", ":/> "},
 		{"unwatch\r", "", ":/> "},
 		{"create -e /app/mine\r", "/app/mine", ":/> "},

@@ -203,11 +203,11 @@ func beforeHidden(name string) string {
 	return name
 }
 
-// quoteWord writes a name so that Words reads it as one word.
+// quoteWord writes a name so that Words reads it as one word, and line does not take it for what other shells do.
 func quoteWord(name string) string {
 	var b strings.Builder
 	for i, r := range name {
-		if strings.ContainsRune(" \t\\\"'", r) || r == '#' && i == 0 {
+		if strings.ContainsRune(" \t\\\"'<>|", r) || r == '#' && i == 0 {
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)
