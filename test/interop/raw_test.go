@@ -22,7 +22,7 @@ type raw struct {
 const rawTimeout = 10 * time.Second
 
 // watcherTimeout is the session timeout of a raw that looks on now and then, and never pings.
-const watcherTimeout = time.Minute
+const watcherTimeout = 10 * time.Minute
 
 // connect opens a session, or resumes the one of from.
 func connect(t *testing.T, addr string, timeout time.Duration, from *raw) *raw {

@@ -28,7 +28,7 @@ const (
 	pollInterval = 20 * time.Millisecond
 
 	// sessionTimeoutMax is what the servers grant at most, whatever the tick.
-	sessionTimeoutMax = time.Minute
+	sessionTimeoutMax = 10 * time.Minute
 
 	// startAttempts bounds how often servers are started with fresh ports, because another process
 	// took one of them in between.

@@ -34,7 +34,7 @@ func Start(t testing.TB, o server.Options) *Server {
 		o.TickTime = Tick
 	}
 	if o.MaxSessionTimeout == 0 {
-		o.MaxSessionTimeout = time.Minute
+		o.MaxSessionTimeout = 10 * time.Minute
 	}
 	if o.ConnectionsPerAddressMax == 0 {
 		o.ConnectionsPerAddressMax = -1
