@@ -47,7 +47,7 @@ func TestZnodeNamesOfThePeers(t *testing.T) {
 	look := connect(t, srv.Addr(), watcherTimeout, nil)
 	for kind, form := range names {
 		path := "/names-" + string(kind)
-		p := peer.Start(t, kind, peer.Config{Servers: srv.Addr(), Timeout: 2 * time.Second, Name: string(kind), Register: reg.Addr()})
+		p := peer.Start(t, kind, peer.Config{Servers: srv.Addr(), Timeout: patience, Name: string(kind), Register: reg.Addr()})
 		p.Lock(path)
 		got := look.children(path)
 		t.Logf("%s: %q", kind, got)

@@ -106,12 +106,12 @@ type taker struct {
 	proxy *faultproxy.Proxy
 }
 
-func (l *testLock) taker(how func(*client.Session, string) (way, error)) *taker {
+func (l *testLock) taker(how func(*client.Session, string) (way, error), timeout time.Duration) *taker {
 	l.t.Helper()
 	var d net.Dialer
 	p := faultproxy.New(d.DialContext)
 	l.t.Cleanup(p.Close) // after the session's
-	s := open(l.t, l.servers, client.Options{SessionTimeout: sessionTimeout, Dial: p.Dial})
+	s := open(l.t, l.servers, client.Options{SessionTimeout: timeout, Dial: p.Dial})
 	take, err := how(s, l.path)
 	must(l.t, err)
 	return &taker{s, take, p}
@@ -184,7 +184,7 @@ func TestF01_F05_EveryLockKeepsItsPlace(t *testing.T) {
 		} {
 			t.Run(k.name+" "+c.name, func(t *testing.T) {
 				l := k.line(t, fmt.Sprintf("/joining-%s-%d", k.name, i), srv.Addr())
-				a, b, d := l.taker(k.other), l.taker(k.mine), l.taker(k.other)
+				a, b, d := l.taker(k.other, patience), l.taker(k.mine, patience), l.taker(k.other, patience)
 				first := a.must(t)
 				rule := c.cut(b.proxy, faultproxy.Match{Ops: c.ops, Times: 2})
 				second := b.join(l)
@@ -222,7 +222,7 @@ func TestF23_EveryLockIsReleasedOnTheWire(t *testing.T) {
 			(*faultproxy.Proxy).CutBefore, (*faultproxy.Proxy).CutAfter,
 		} {
 			l := k.line(t, fmt.Sprintf("/release-%s-%d", k.name, i), srv.Addr())
-			a, b := l.taker(k.mine), l.taker(k.other)
+			a, b := l.taker(k.mine, patience), l.taker(k.other, patience)
 			h := a.must(t)
 			held := b.join(l)
 			rule := cut(a.proxy, faultproxy.Match{Ops: []wire.Op{wire.OpDelete, wire.OpMulti}, Times: 2})
@@ -243,7 +243,7 @@ func TestF14_WhoGivesUpLeavesNoWatch(t *testing.T) {
 	for _, k := range kindsOfLocks {
 		t.Run(k.name, func(t *testing.T) {
 			l := k.line(t, "/watches-"+k.name, srv.Addr())
-			a, b := l.taker(k.other), l.taker(k.mine)
+			a, b := l.taker(k.other, patience), l.taker(k.mine, patience)
 			for end := time.Now().Add(patience); watches(t, srv) > 0; time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("there are watches before any client wants the lock")
@@ -311,7 +311,7 @@ func TestF16_EveryLossIsTold(t *testing.T) {
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	for _, k := range kindsOfLocks {
 		l := k.line(t, "/deleted-"+k.name, srv.Addr())
-		a, b := l.taker(k.mine), l.taker(k.other)
+		a, b := l.taker(k.mine, patience), l.taker(k.other, patience)
 		h := a.must(t)
 		held := b.join(l)
 		must(t, b.Delete(t.Context(), h.Node(), -1))
@@ -345,10 +345,10 @@ func TestF17_FrozenHoldersKnow(t *testing.T) {
 			reg, err := register.Open() // to which the frozen one is inside
 			must(t, err)
 			t.Cleanup(reg.Close)
-			start := func(k peer.Kind) *peer.Peer {
-				return peer.Start(t, k, peer.Config{Servers: srv.Addr(), Timeout: sessionTimeout, Name: "frozen-" + string(k), Register: reg.Addr()})
+			start := func(k peer.Kind, timeout time.Duration) *peer.Peer {
+				return peer.Start(t, k, peer.Config{Servers: srv.Addr(), Timeout: timeout, Name: "frozen-" + string(k), Register: reg.Addr()})
 			}
-			frozen, next := start(peer.Lockkeeper), start(peer.Curator)
+			frozen, next := start(peer.Lockkeeper, sessionTimeout), start(peer.Curator, patience)
 			first := frozen.Take(path, c.mine)
 			frozen.Freeze()
 			if second := next.Take(path, c.others); second <= first {
@@ -370,14 +370,14 @@ func TestF20_LongOutageOfApache(t *testing.T) {
 	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	l := newTestLock(t, "/outage", srv.Addr(), srv.Addr())
-	a := l.taker(mutexWay)
+	a := l.taker(mutexWay, sessionTimeout)
 	h := a.must(t)
 	mark := a.proxy.Mark()
 	srv.Kill()
 	killed := time.Now()
 	select {
 	case <-h.Done():
-	case <-time.After(2 * sessionTimeout):
+	case <-time.After(patience):
 		t.Fatal("the hold goes on without a server")
 	}
 	if !errors.Is(h.Cause(), lock.ErrDeadline) {
