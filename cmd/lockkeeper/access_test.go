@@ -95,13 +95,17 @@ func (a *authority) issue(name string, good time.Duration) string {
 // plain one. What args set comes last.
 func (h *home) secure(a *authority, key string, args ...string) (j *job, address, plain string) {
 	h.t.Helper()
-	j, plain = h.server(append([]string{"--data", h.dir + "/data", "--listen", "127.0.0.1:0", "--set", "secureClientPort=0", "--set", "secureClientPortAddress=127.0.0.1",
-		"--set", "ssl.keyStore.location=" + key, "--set", "ssl.trustStore.location=" + a.file}, args...)...)
+	j, plain = h.server(h.secureArgs(a, key, args...)...)
 	_, port, err := net.SplitHostPort(attr(a.t, j.stderr.String(), "secure"))
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return j, "localhost:" + port, plain
+}
+
+func (h *home) secureArgs(a *authority, key string, args ...string) []string {
+	return append([]string{"--data", h.dir + "/data", "--listen", "127.0.0.1:0", "--set", "secureClientPort=0", "--set", "secureClientPortAddress=127.0.0.1",
+		"--set", "ssl.keyStore.location=" + key, "--set", "ssl.trustStore.location=" + a.file}, args...)
 }
 
 // put writes a file for its user alone.
@@ -218,7 +222,17 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	renewed.issue("us", time.Hour)
 	server.signal(syscall.SIGTERM)
 	server.want(0)
-	h.secure(renewed, key, "--set", "secureClientPort="+strings.TrimPrefix(address, "localhost:"))
+	args := append([]string{"server"}, h.secureArgs(renewed, key, "--set", "secureClientPort="+strings.TrimPrefix(address, "localhost:"))...)
+	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
+		again := h.start(args...)
+		if again.stderr.see("msg=serving") == nil {
+			break
+		}
+		again.want(71, "in use") // by another process, for a while
+		if t.Failed() || time.Now().After(end) {
+			t.FailNow()
+		}
+	}
 	h.run("break", "--force", "demo").want(0, "put")
 	holder.want(74, "deleted") // it has come back
 }

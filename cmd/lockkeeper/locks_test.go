@@ -282,8 +282,8 @@ func TestAWatchWithoutAServer(t *testing.T) {
 func TestAWatchOnATerminalWithoutAServer(t *testing.T) {
 	t.Parallel()
 	h, x := newHome(t), ptytest.Open(t)
-	data := h.dir + "/data"
-	server, address := h.server("--data", data, "--listen", "127.0.0.1:0")
+	data, address := h.dir+"/data", "unix:"+h.dir+"/s" // a port could be another's by the second start
+	server, _ := h.server("--data", data, "--listen", address)
 	holder := h.start("run", "--servers", address, "demo", "--", "sh", "-c", stay)
 	holder.see("up")
 	waiter := h.start("run", "--servers", address, "demo", "--", "true")
@@ -322,7 +322,7 @@ func TestSessionsAreNamedAsByZooKeeper(t *testing.T) {
 func TestAWatchOutlivesItsSession(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--set", "tickTime=100", "--set", "maxSessionTimeout=2000")
+	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--set", "tickTime=100", "--set", "maxSessionTimeout=6000", "--set", "forceSync=no")
 	h.env = append(h.env, "LOCKKEEPER_SERVERS="+address)
 	watch := h.start("locks", "--watch", "demo")
 	watch.see("free")
