@@ -141,18 +141,18 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 		return 0, err
 	}
 	f.noticeLocal("lock")
-	h, err := startHolder(holderArgs(flags, watched, name))
-	if err != nil {
-		return 0, exit.Errorf(exit.OS, "hold %s: %w", name, err)
-	}
-	defer h.said.Close()
-	signals := make(chan os.Signal, 1)
+	signals := make(chan os.Signal, 1) // before there is a holder that has to give up
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(sig) { // HUP is under nohup
 			signal.Notify(signals, sig)
 		}
 	}
 	defer signal.Stop(signals)
+	h, err := startHolder(holderArgs(flags, watched, name))
+	if err != nil {
+		return 0, exit.Errorf(exit.OS, "hold %s: %w", name, err)
+	}
+	defer h.said.Close()
 	words := make(chan holderSays)
 	go func() { // ends with the connection, which has three words at most
 		defer close(words)
@@ -385,7 +385,16 @@ func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
 	if err != nil {
 		return said, err
 	}
-	socket := place.socket()
+	said, err = place.ask(name, do)
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) { // the holder has ended, and has not read that
+		said, err = place.ask(name, do)
+	}
+	return said, err
+}
+
+// ask asks the holder that listens there, which has the lock of that name.
+func (p holdPlace) ask(name, do string) (said holderSays, err error) {
+	socket := p.socket()
 	file, _ := os.Lstat(socket)
 	nc, err := dialHolder(socket, askTimeout)
 	switch {
@@ -402,7 +411,7 @@ func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
 			}
 			return said, exit.Errorf(exit.Lost, "%s %s: the hold has ended with its holder, which was killed, or went with the machine", do, name)
 		}
-		return said, exit.Errorf(exit.NoSuchLock, "%s %s: no lockkeeper hold of this user on this machine has it with --servers %s%s", do, name, place.servers, place.elsewhere())
+		return said, exit.Errorf(exit.NoSuchLock, "%s %s: no lockkeeper hold of this user on this machine has it with --servers %s%s", do, name, p.servers, p.elsewhere())
 	case err != nil:
 		return said, exit.Errorf(exit.OS, "%s %s: %w", do, name, err)
 	}

@@ -339,7 +339,7 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			j := h.start("run", "--session-timeout", "3s", "--grace", "300ms", "demo", "--", "sh", "-c", stubborn)
+			j := h.start("run", "--session-timeout", "6s", "--grace", "600ms", "demo", "--", "sh", "-c", stubborn)
 			j.see("up")
 			next := h.start("run", "demo", "--", "sh", "-c", successor)
 			h.held("demo", 2)

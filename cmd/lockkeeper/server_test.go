@@ -146,7 +146,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 	h.run("server", "--config", cfg).want(78, cfg+":2", "tickTime=soon", "milliseconds")
 	write("dataDir=/x\n")
 	h.run("server", "--config", cfg).want(78, cfg, "clientPort")
-	write("dataDir=/x\nclientPort=0\nclientPortAddress=no.such.host.invalid\nadmin.enableServer=false\n")
+	write("dataDir=/x\nclientPort=0\nclientPortAddress=no.such.host.invalid.\nadmin.enableServer=false\n")
 	h.run("server", "--config", cfg).want(71, "server: clientPort: ", "no.such.host.invalid")
 	write("dataDir=/x\n")
 	h.run("server", "--config", cfg, "--set", "clientPort=\x1b[31mred").want(64, "--set: clientPort=?[31mred")
