@@ -139,6 +139,7 @@ func TestShellScript(t *testing.T) {
 		{in: "deleteall /a\nls /\n", out: "zookeeper\n"},
 		{in: "create -p /e x\nset /e\nls /\n", status: 64, out: "/e\n", err: "in the shell the data is an argument"},
 		{in: "rm -\n/e\n", status: 64, err: "in the shell the paths are arguments"},
+		{in: "import -\n/e\n", status: 64, err: "in the shell the export is in a file"},
 		{in: "get /e\nrm /e\n", out: "x"},
 		{in: "cd /missing", status: 1, err: "cd /missing: no such znode"},
 		{in: "cd a b", status: 64, err: "it is cd [PATH]"},

@@ -216,7 +216,7 @@ func (e *zEnv) moveLarge(ctx context.Context, s *client.Session, from, to string
 	if err != nil {
 		return 0, err
 	}
-	if n := len(census.Ephemerals); n > 0 {
+	if n := len(census.Ephemerals) + census.More; n > 0 {
 		return 0, fmt.Errorf("mv %s: %w (%d of them; nothing has been done)", ztree.Escape(from), ztree.ErrEphemerals, n)
 	}
 	return ztree.MoveByCopy(ctx, s, from, to, e.progress("copied", census.Nodes), e.progress("removed", census.Nodes))
@@ -523,6 +523,9 @@ written by then stays: import says how much, and --existing skip goes on.` + roo
 			mode, err := existingMode(existing)
 			if err != nil {
 				return err
+			}
+			if args[0] == "-" && e.lasting {
+				return exit.Errorf(exit.Usage, "import: in the shell the export is in a file: standard input has the lines that follow")
 			}
 			in := e.in
 			total := 0

@@ -242,7 +242,7 @@ func (c *CLI) setQuota(ctx context.Context, in call) error {
 	case err != nil:
 		return err
 	case below != "":
-		c.errf("%s has a child %s which has a quota\n", path, below)
+		c.errf("%s has a child %s which has a quota\n", path, ztree.Escape(below))
 		c.status = failed
 		return nil
 	}
