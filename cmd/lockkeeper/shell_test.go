@@ -77,8 +77,6 @@ func TestShellAtATerminal(t *testing.T) {
 		{"create -e -s /app/n- x\r", "created  /app/n-0000000001", ":/> "},
 		{"create '/app/a b'\r", "", ":/> "},
 		{"stat /app/a\t\r", `/app/a\ b`, ":/> "},
-		{"create '/app/x|<y'\r", "", ":/> "},
-		{"get /app/x\t\r", `get /app/x\|\<y`, "no data of its own"},
 		{"unwatch /nope\r", "it is not watched", ":/> "},
 		{"unwatch\r", "", ":/> "},
 		{"create -e /app/mine\r", "/app/mine", ":/> "},
@@ -252,6 +250,16 @@ func TestTabPutsOnlyVisibleTextOnTheLine(t *testing.T) {
 		if strings.ContainsFunc(line+out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 			t.Errorf("%q: Tab wrote %q and %q", name, line, out.String())
 		}
+	}
+}
+
+// What Tab puts on the line, the shell does not take for what other shells do.
+func TestTabEscapesWhatTheShellRefuses(t *testing.T) {
+	sh := &shell{now: &connection{name: "x", dir: "/"}, out: io.Discard}
+	sh.now.listings = listingCache{dir: "/", names: []string{"x|<y>1", "x|<y>2"}, at: time.Now()}
+	const want = `get /x\|\<y\>`
+	if line, _, ok := sh.complete("get /x", 6); !ok || line != want {
+		t.Errorf("completed to %q, want %q", line, want)
 	}
 }
 
