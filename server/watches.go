@@ -122,16 +122,13 @@ func (t *turn) endUnwatched() {
 	t.c.end()
 }
 
-// rearm sets watches, and sends the events that were missed. As with other events, one of a znode that the client may not read is used
-// up unsent.
+// rearm sets watches, and sends the events that were missed, whatever the znode's access control list, as Apache ZooKeeper does.
 func (t *turn) rearm(q *wire.SetWatchesRequest) {
 	s := t.c.s
 	s.watchMu.Lock()
 	missed := s.watches.SetWatches(watch.Watcher(t.c.id), q, s.tree.Lookup)
 	s.watchMu.Unlock()
 	for _, ev := range missed {
-		if _, code := s.tree.Exists(t.who, ev.Path); code != zk.ErrNoAuth {
-			t.c.sendEvent(ev, nil)
-		}
+		t.c.sendEvent(ev, nil)
 	}
 }
