@@ -29,6 +29,7 @@ func TestZkcliCommandLine(t *testing.T) {
 		{in: "redo 7\n", status: 1, out: "Connecting…", err: "Command index out of range"},
 		{in: "ls /\nredo 0\nredo 1\n", out: "Connecting…"},
 		{in: "close\nls /\n", out: "Connecting…"},
+		{in: "create /b one\nset -- /b -5\n", out: "Connecting…", err: "Created /b"},
 		{line: "-server", status: 64, err: "-server wants a value"},
 		{line: "-timeout x ls /", status: 64, err: "it is a number of milliseconds"},
 		{line: "-r ls /", status: 64, err: "read-only sessions are not offered"},
@@ -37,6 +38,9 @@ func TestZkcliCommandLine(t *testing.T) {
 		{line: "--frob x", status: 64, err: "unknown flag: --frob"},
 		{line: "--help", out: "Take the lines of…"},
 	})
+	if got := h.run("z", "get", "/b").want(0).stdout.String(); got != "-5" { // what follows -- is an argument
+		t.Errorf("/b has %q", got)
+	}
 }
 
 func TestZkcliAtATerminal(t *testing.T) {

@@ -29,13 +29,17 @@ type call struct {
 	args   []string // without the verb
 }
 
-// parse finds a verb's options, which may stand anywhere. Those in valued take the next word. With oneOf, only one of them may be
+// parse finds a verb's options, which may stand anywhere before --. Those in valued take the next word. With oneOf, only one of them may be
 // given.
 func parse(words []string, flags, valued string, oneOf bool) (call, error) {
 	c := call{flags: map[byte]bool{}, values: map[byte]string{}}
 	var chosen byte
 	for i := 1; i < len(words); i++ {
 		w := words[i]
+		if w == "--" {
+			c.args = append(c.args, words[i+1:]...)
+			return c, nil
+		}
 		if len(w) < 2 || w[0] != '-' {
 			c.args = append(c.args, w)
 			continue
