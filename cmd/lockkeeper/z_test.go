@@ -489,8 +489,9 @@ func TestNamesAreEscapedInErrors(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)
 	h.run("z", "create", "-p", "/q/c\u202ed", "x").want(0)
+	h.run("z", "quota", "set", "--count", "5", "/q/c\u202ed").want(0)
 	h.run("z", "acl", "set", "/q/c\u202ed", "digest:ops:J3yWlZr1LkwgEN4mCmjcnHIHnQ8=:cdrwa").want(0)
-	for _, line := range []string{"z export /q", "z cp /q /r", "zkcli get /q/c\u202ed", "locks /"} {
+	for _, line := range []string{"z export /q", "z cp /q /r", "zkcli get /q/c\u202ed", "zkcli setquota -n 5 /q", "locks /"} {
 		j := h.run(splitLine(t, line)...)
 		if said := j.stderr.String(); strings.Contains(said, "\u202e") || !strings.Contains(said, `/q/c\u202ed`) {
 			t.Errorf("%s says %q", line, said)

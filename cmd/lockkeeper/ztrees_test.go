@@ -18,6 +18,25 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
+// mv tells how many ephemerals keep a tree where it is, also of more than are named elsewhere.
+func TestZMvCountsAllEphemerals(t *testing.T) {
+	t.Parallel()
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "s")
+	ops := []client.Op{client.OpCreate("/t", nil, zk.Persistent, nil)}
+	for i := range 1001 {
+		ops = append(ops, client.OpCreate(fmt.Sprintf("/t/%d", i), nil, zk.Ephemeral, nil))
+	}
+	_, err := s.Multi(t.Context(), ops...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = (&zEnv{}).moveLarge(t.Context(), s, "/t", "/u")
+	if err == nil || !strings.Contains(err.Error(), "(1001 of them; nothing has been done)") {
+		t.Errorf("the move ends with %v", err)
+	}
+}
+
 func TestZTrees(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)
