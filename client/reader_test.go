@@ -89,9 +89,14 @@ func TestAnswersToALongPipeline(t *testing.T) {
 		}
 		return took
 	}
-	if short, long := answered(64), answered(requests); long > 8*short {
-		t.Errorf("%d answers took %v, and %v in pipelines of 64", requests, long, short)
+	var short, long time.Duration
+	for range 5 { // the machine may be busy with something else during one of the two
+		short, long = answered(64), answered(requests)
+		if long <= 8*short {
+			return
+		}
 	}
+	t.Errorf("%d answers took %v, and %v in pipelines of 64", requests, long, short)
 }
 
 // A listing of megabytes takes a while to be decoded, and the ends of holds are told under the session's mutex.
