@@ -77,9 +77,14 @@ func TestAsk(t *testing.T) {
 		t.Errorf("Ask = %+v, %v", s, err)
 	}
 	answers <- ""
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errors.New("no answer in time"))
-	defer cancel()
-	if _, err := Ask(ctx, dial, "unix", path); err == nil || err.Error() != path+": connected: no answer in time" { // no word of TLS
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	dialed := func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("no answer in time")) })
+		return c, err
+	}
+	if _, err := Ask(ctx, dialed, "unix", path); err == nil || err.Error() != path+": connected: no answer in time" { // no word of TLS
 		t.Errorf("Ask of a silent server = %v", err)
 	}
 	close(answers)

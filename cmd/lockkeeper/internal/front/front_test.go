@@ -311,7 +311,7 @@ func TestF40_WhatIsGoneIsKilledAtOnce(t *testing.T) {
 func TestF40_TheDeadlineNeedsNoEngine(t *testing.T) {
 	for _, how := range []string{"silent", "stopped", "dead"} {
 		s := play(t, "sh", "-c", "trap '' TERM; (echo up; while :; do sleep 1000; done) & wait; while :; do sleep 1000; done")
-		const loan = 5 * time.Second // the child is told to end after three, and has to be up by then
+		const loan = 8 * time.Second // the child is told to end after six, and has to be up by then
 		s.grant(loan)
 		s.order(link.DoStarted)
 		start := time.Now() // later than the engine's, from which the deadline is counted
@@ -348,7 +348,7 @@ func TestADeadlineThatMovesOnEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := playWith(t, func(c *exec.Cmd) { c.Stdin = in }, "sh", "-c", "echo up; read x; echo still here")
-	const loan = 4 * time.Second // the child is told to end two seconds before it is over
+	const loan = 8 * time.Second // the child is told to end two seconds before it is over
 	s.grant(loan)
 	s.order(link.DoStarted)
 	s.want("up")

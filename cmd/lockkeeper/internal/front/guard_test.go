@@ -89,7 +89,7 @@ func TestF41_NobodyGetsAwayFromTheGuard(t *testing.T) {
 // The deadline may move on after the guard has killed the child: a heartbeat is answered in the margin before it.
 func TestF40_AChildThatTheGuardHasKilledDidNotJustRun(t *testing.T) {
 	s := play(t, "sleep", "1000")
-	s.grant(3 * time.Second)
+	s.grant(6 * time.Second)
 	child := s.order(link.DoStarted).Group
 	s.freeze()
 	for proc.GroupAlive(child) {
