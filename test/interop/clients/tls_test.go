@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -114,20 +115,38 @@ func TestF50_TLS(t *testing.T) {
 		t.Errorf("get of what the certificate's subject may read: %v", err)
 	}
 
-	const refusal = 3 * time.Second // in which a busy server shakes hands at least once
 	var name x509.HostnameError
-	_, err = client.Open(within(t, refusal), net.JoinHostPort("127.0.0.1", port),
-		client.Options{TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}})
+	err = refusal(t, net.JoinHostPort("127.0.0.1", port), &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}},
+		func(err error) bool { return errors.As(err, &name) })
 	if !errors.As(err, &name) {
 		t.Errorf("another name: %v, want an x509.HostnameError", err)
 	}
 	var authority x509.UnknownAuthorityError
-	_, err = client.Open(within(t, refusal), address, client.Options{TLS: &tls.Config{Certificates: []tls.Certificate{pair}}})
+	err = refusal(t, address, &tls.Config{Certificates: []tls.Certificate{pair}}, func(err error) bool { return errors.As(err, &authority) })
 	if !errors.As(err, &authority) {
 		t.Errorf("an authority that is not ours: %v, want an x509.UnknownAuthorityError", err)
 	}
-	if s, err := client.Open(within(t, refusal), address, client.Options{TLS: &tls.Config{RootCAs: roots}}); err == nil {
-		s.Close(within(t, time.Second))
+	err = refusal(t, address, &tls.Config{RootCAs: roots}, func(err error) bool {
+		var alert *net.OpError
+		return errors.As(err, &alert) && alert.Op == "remote error"
+	})
+	if err == nil {
 		t.Error("no client certificate: a session")
 	}
+}
+
+// refusal tries to open a session until an attempt fails as it should, and returns with what error Open gives up then.
+func refusal(t *testing.T, servers string, c *tls.Config, should func(error) bool) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(within(t, patience))
+	defer cancel()
+	s, err := client.Open(ctx, servers, client.Options{TLS: c, Trace: client.Trace{Attempt: func(_ string, err error) {
+		if should(err) {
+			cancel()
+		}
+	}}})
+	if err == nil {
+		s.Close(within(t, time.Second))
+	}
+	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 var howLong = flag.Duration("soak.time", 10*time.Second, "how long to hold locks")
@@ -141,7 +142,10 @@ func take(ctx context.Context, t *testing.T, r *record, ta *tally, path string, 
 	}
 	h, err := m.Lock(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
+		switch {
+		case errors.Is(err, zk.ErrSessionExpired):
+			ta.losses.Add(1)
+		case ctx.Err() == nil:
 			t.Errorf("lock %s: %v", path, err)
 			pause(ctx, time.Second)
 		}
