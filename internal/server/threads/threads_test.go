@@ -51,6 +51,7 @@ func TestRunRestores(t *testing.T) {
 		Run(ctx)
 	}()
 	for runtime.GOMAXPROCS(0) != factor*before {
+		Need() // again, when the machine was so slow that the need had passed
 		select {
 		case <-t.Context().Done():
 			t.Fatal("the number does not change")
