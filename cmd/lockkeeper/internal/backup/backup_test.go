@@ -458,6 +458,21 @@ func TestTheHostOfAnAdminPort(t *testing.T) {
 	}
 }
 
+// A backup is named by its millisecond. One that comes in the same has another name.
+func TestBackupsOfOneMillisecond(t *testing.T) {
+	t.Parallel()
+	src, backups := DataDir{Dir: filled(t, server.Options{}, 1)}, t.TempDir()
+	now := time.Now().UTC()
+	for ms := range 300 {
+		must(t, os.MkdirAll(filepath.Join(backups, now.Add(time.Duration(ms)*time.Millisecond).Format(nameLayout), versionDir), dirPerm))
+	}
+	_, m, err := Make(t.Context(), src, backups)
+	must(t, err)
+	if m.Made.Before(now.Add(299 * time.Millisecond)) {
+		t.Errorf("made at %v, in the place of another", m.Made)
+	}
+}
+
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	backups := t.TempDir()

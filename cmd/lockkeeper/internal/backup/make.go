@@ -46,11 +46,19 @@ func Make(ctx context.Context, src Source, dir string) (path string, m *Manifest
 	if err := removeParts(dir); err != nil {
 		return "", nil, err
 	}
-	m = &Manifest{Format: formatVersion, Made: time.Now().UTC().Truncate(time.Millisecond), Source: src.String()}
+	m = &Manifest{Format: formatVersion, Source: src.String()}
 	if m.Host, err = src.host(); err != nil {
 		return "", nil, err
 	}
-	path = filepath.Join(dir, m.Made.Format(nameLayout))
+	for taken := true; taken; { // by a backup of the same millisecond
+		m.Made = time.Now().UTC().Truncate(time.Millisecond)
+		path = filepath.Join(dir, m.Made.Format(nameLayout))
+		_, err := os.Lstat(path)
+		taken = err == nil
+		if taken {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	part := path + partSuffix
 	if err := m.fill(ctx, src, part); err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(part))
