@@ -172,7 +172,8 @@ func (c *conn) dueLocked(h *wire.ReplyHeader) (*call, error) {
 	c.sent[0] = k
 	s.mu.stats.Replies++
 	if h.Xid > 0 && !k.own { // a connection may break between the answer to the greeting's transaction and that to its watches
-		s.mu.lastZxid, s.mu.ahead = max(s.mu.lastZxid, h.Zxid), false
+		s.mu.lastZxid = max(s.mu.lastZxid, h.Zxid)
+		s.mu.ahead = false
 	}
 	proven := provenBy(k.op).limitTo(h.Err)
 	s.noteProofLocked(proven, k.sent, c.in.heard)

@@ -84,7 +84,8 @@ func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Reco
 	default:
 		k.check(path, zk.Persistent)
 	}
-	k.joined, p.calls = len(p.calls) > 0, append(p.calls, &k.call)
+	k.joined = len(p.calls) > 0
+	p.calls = append(p.calls, &k.call)
 	return k
 }
 

@@ -125,7 +125,8 @@ func (k *watchdog) look() (next time.Time) {
 		}
 		switch {
 		case cause == nil:
-			pause, kept = min(pause, left), append(kept, g)
+			pause = min(pause, left)
+			kept = append(kept, g)
 		case g.endLost(cause):
 			lost = append(lost, g)
 		}

@@ -42,8 +42,8 @@ type Server struct {
 
 	// listing is locked, before state, while all watches, ephemerals or connections are listed: several at once would keep the committer
 	// from the state for as long as all of them together take.
-	listing sync.Mutex
-	telling chan struct{} // holds a value while the answer to a four-letter word is made
+	listing  sync.Mutex
+	wordTurn chan struct{} // holds a value while the answer to a four-letter word is made
 
 	sessions struct {
 		sync.Mutex
@@ -134,7 +134,7 @@ func Open(opts Options) (*Server, error) {
 		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(randomNumber()),
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
-	s.large, s.telling = make(chan struct{}, 1), make(chan struct{}, 1)
+	s.large, s.wordTurn = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.audit.off, s.audit.tokens = opts.NoAudit, auditBurst
 	s.gate = newGate(opts.ConnectRateMax, opts.HandshakeTimeout/2)
 	s.frames = newBudget(int64(opts.LargeRequestBytesMax))

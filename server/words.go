@@ -46,7 +46,7 @@ func (c *conn) answerWord(word string) bool {
 			fmt.Fprintf(b, "%s is not executed because it is not in the whitelist.\n", word)
 		}
 	}
-	answer, bytes, ok := c.tell(write)
+	answer, bytes, ok := c.makeAnswer(write)
 	if !ok {
 		return true
 	}
@@ -56,17 +56,17 @@ func (c *conn) answerWord(word string) bool {
 	return true
 }
 
-// tell makes the answer to a word, and reserves its bytes in the budget of answers if it is large. One is made at a time, so that no
+// makeAnswer makes the answer to a word, and reserves its bytes in the budget of answers if it is large. One is made at a time, so that no
 // more than one is not in the budget. It reports false, and reserves nothing, if that takes longer than a handshake may.
-func (c *conn) tell(write func(*Server, *strings.Builder)) (answer string, reserved int64, ok bool) {
+func (c *conn) makeAnswer(write func(*Server, *strings.Builder)) (answer string, reserved int64, ok bool) {
 	s := c.s
 	limit := s.now() + s.opts.HandshakeTimeout
 	select {
-	case s.telling <- struct{}{}:
+	case s.wordTurn <- struct{}{}:
 	case <-time.After(s.opts.HandshakeTimeout):
 		return "", 0, false
 	}
-	defer func() { <-s.telling }()
+	defer func() { <-s.wordTurn }()
 	var b strings.Builder
 	write(s, &b)
 	if b.Len() <= largeAnswerBytes {

@@ -67,7 +67,7 @@ func run(ctx context.Context, name string) error {
 func places(name string) []string {
 	var found []string
 	for _, ring := range []string{os.Getenv("LOCKKEEPER_RING"), os.Getenv("LOCKKEEPER_OLD_RING")} {
-		all := strings.FieldsFunc(ring, func(c rune) bool { return c == ';' || c == ' ' })
+		all := strings.FieldsFunc(ring, func(c rune) bool { return c == ';' })
 		if len(all) == 0 {
 			continue
 		}

@@ -1,5 +1,5 @@
 // Package ending is about the end of contexts: the error of a call that ended because its context did, contexts that end with either of
-// two or after a limit of time, and waits that end with one.
+// two or after a limit of time, and waits and readers that end with one.
 package ending
 
 import (

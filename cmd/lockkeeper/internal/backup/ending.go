@@ -2,23 +2,9 @@ package backup
 
 import (
 	"context"
-	"io"
 
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 )
-
-// An endingReader reads until its context ends.
-type endingReader struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r endingReader) Read(b []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	return r.Reader.Read(b)
-}
 
 // An endingFS is the file system, from which nothing can be read any more once its context has ended: large files take
 // minutes.

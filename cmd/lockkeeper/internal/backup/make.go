@@ -50,14 +50,13 @@ func Make(ctx context.Context, src Source, dir string) (path string, m *Manifest
 	if m.Host, err = src.host(); err != nil {
 		return "", nil, err
 	}
-	for taken := true; taken; { // by a backup of the same millisecond
+	for {
 		m.Made = time.Now().UTC().Truncate(time.Millisecond)
 		path = filepath.Join(dir, m.Made.Format(nameLayout))
-		_, err := os.Lstat(path)
-		taken = err == nil
-		if taken {
-			time.Sleep(time.Millisecond)
+		if _, err := os.Lstat(path); err != nil {
+			break
 		}
+		time.Sleep(time.Millisecond) // a backup of the same one has the name
 	}
 	part := path + partSuffix
 	if err := m.fill(ctx, src, part); err != nil {

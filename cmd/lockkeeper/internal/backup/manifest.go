@@ -30,6 +30,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/server/load"
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
@@ -191,7 +192,7 @@ func copyFile(ctx context.Context, from, to string, n int64) (f File, err error)
 		return f, err
 	}
 	defer file.Close()
-	src := endingReader{ctx, file}
+	src := ending.Reader(ctx, file)
 	if n < 0 {
 		return writeFile(to, src)
 	}
@@ -229,7 +230,7 @@ func sumFile(ctx context.Context, path string) (File, error) {
 		return File{}, err
 	}
 	defer f.Close()
-	return sum(endingReader{ctx, f})
+	return sum(ending.Reader(ctx, f))
 }
 
 // syncDir makes the names in a directory durable.

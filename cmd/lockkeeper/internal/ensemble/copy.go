@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
 )
 
@@ -64,7 +65,7 @@ func copyToAll(ctx context.Context, p store.Part, name string, members []string)
 		}
 		files, to = append(files, f), append(to, f)
 	}
-	n, err := io.CopyN(io.MultiWriter(to...), untilEnd{ctx, in}, p.Bytes)
+	n, err := io.CopyN(io.MultiWriter(to...), ending.Reader(ctx, in), p.Bytes)
 	if err == io.EOF {
 		err = fmt.Errorf("ends after %d bytes of %d: a server has changed it", n, p.Bytes)
 	}
@@ -77,17 +78,4 @@ func copyToAll(ctx context.Context, p store.Part, name string, members []string)
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
-}
-
-// untilEnd reads until its context ends.
-type untilEnd struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (u untilEnd) Read(p []byte) (int, error) {
-	if u.ctx.Err() != nil {
-		return 0, context.Cause(u.ctx)
-	}
-	return u.Reader.Read(p)
 }
