@@ -120,14 +120,16 @@ func TestTheAlarmDuringABatch(t *testing.T) {
 
 // A request that is much work waits apart from others, and is company too.
 func TestMuchWorkIsCompany(t *testing.T) {
-	q := handedOver()
-	q.add(asked(new(conn), wire.OpCreate2, "/l/n-"))
-	much := asked(new(conn), wire.OpMulti, "")
-	much.work = muchWork + 1
-	q.add(much)
-	if batch := q.takeInline(); len(batch) != 1 {
-		t.Errorf("%d requests are committed at once, want the create", len(batch))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		q := handedOver()
+		q.add(asked(new(conn), wire.OpCreate2, "/l/n-"))
+		much := asked(new(conn), wire.OpMulti, "")
+		much.work = muchWork + 1
+		q.add(much)
+		if batch := q.takeInline(); len(batch) != 1 {
+			t.Errorf("%d requests are committed at once, want the create", len(batch))
+		}
+	})
 }
 
 // What waits when the queue is closed is not lost.
