@@ -70,13 +70,22 @@ func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
 		}
 		return zk.ErrAuthFailed
 	}
+	if len(ids) == len(c.who) {
+		return zk.OK // it was known by them
+	}
+	c.knowBy(ids)
+	c.s.sessions.Lock()
+	c.s.sessions.table.Show(c.session, c.id, c.proofs)
+	c.s.sessions.Unlock()
+	return zk.OK
+}
+
+// knowBy notes by what the connection is known now: by what it was, and more behind that. The caller has the turn.
+func (c *conn) knowBy(ids tree.Identities) {
+	c.proofs = append(c.proofs, proofs(ids[len(c.who):])...)
 	c.out.mu.Lock()
 	c.who = ids
 	c.out.mu.Unlock()
-	c.s.sessions.Lock()
-	c.s.sessions.table.Show(c.session, c.id, proofs(ids))
-	c.s.sessions.Unlock()
-	return zk.OK
 }
 
 // identityBytes returns how many bytes the names of ids have.

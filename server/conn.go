@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/session"
 	"github.com/lockkeeper/lockkeeper/internal/server/threads"
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -40,9 +41,10 @@ type conn struct {
 	gathers  bool          // more has arrived meanwhile: commitLoop commits while it reads on
 
 	// Owned by the goroutine that has the turn.
-	who   tree.Identities // also guarded by out.mu: the committer reads it for events
-	ended bool            // no request is carried out any more
-	turn  turn            // the read being answered
+	who    tree.Identities // also guarded by out.mu: the committer reads it for events
+	proofs []session.Proof // of who
+	ended  bool            // no request is carried out any more
+	turn   turn            // the read being answered
 
 	// fenced is set while Server.state is locked. A reader that finds it set must not read the tree any more: the
 	// session belongs to another connection, or is over.

@@ -47,10 +47,11 @@ func (c *conn) greet() (*wire.ConnectRequest, bool) {
 		return nil, false
 	}
 	if id, ok := certIdentity(c.nc); ok {
-		c.who = c.who.With(id)
+		ids := c.who.With(id)
 		if id.ID == c.s.opts.SuperSubject {
-			c.who = c.who.With(tree.Identity{Scheme: tree.SchemeSuper})
+			ids = ids.With(tree.Identity{Scheme: tree.SchemeSuper})
 		}
+		c.knowBy(ids)
 	}
 	if c.answerWord(string(head)) {
 		return nil, false
@@ -153,20 +154,19 @@ func (s *Server) decideAttach(r *request) {
 	if a.fresh {
 		r.session = s.issuer.Next(table)
 		table.Add(r.session, a.timeout, r.conn.id, now)
-		table.Show(r.session, r.conn.id, proofs(r.conn.who))
+		table.Show(r.session, r.conn.id, r.conn.proofs)
 		r.fate, r.txn = logged, s.draft.CreateSession(s.place(r), int32(a.timeout.Milliseconds()))
 		return
 	}
-	shown := proofs(r.conn.who)
 	r.session, r.fate = a.req.SessionID, unlogged
-	a.unproved = table.Missing(r.session, shown)
+	a.unproved = table.Missing(r.session, r.conn.proofs)
 	if a.unproved {
 		return // the owner has shown another one meanwhile
 	}
 	var ok bool
 	a.previous, ok = table.Attach(r.session, a.timeout, r.conn.id, now)
 	a.refused = !ok
-	table.Show(r.session, r.conn.id, shown)
+	table.Show(r.session, r.conn.id, r.conn.proofs)
 }
 
 // finishAttach answers a connect request; Server.state is locked.

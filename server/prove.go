@@ -50,7 +50,7 @@ func (c *conn) mustProve(id int64) bool {
 	s := c.s
 	s.sessions.Lock()
 	defer s.sessions.Unlock()
-	return id != 0 && s.sessions.table.Missing(id, proofs(c.who))
+	return id != 0 && s.sessions.table.Missing(id, c.proofs)
 }
 
 // readAuth reads an auth request.

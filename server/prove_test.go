@@ -5,6 +5,7 @@ import (
 	"crypto/x509/pkix"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -267,5 +268,34 @@ func TestIdentitiesAreShort(t *testing.T) {
 			t.Errorf("answered with %v, want %v", a.Err, zk.ErrAuthFailed)
 		}
 		p.wantClosed()
+	})
+}
+
+// A request that shows nothing new costs nothing that depends on what the connection has shown before.
+func TestAnIdentityIsHashedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const large, requests = 60 << 10, 100
+		r := start(t)
+		p := r.connect("c")
+		p.authenticate(strings.Repeat("u", large)+":pw", "a:b")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range requests {
+			p.authenticate("a:b")
+		}
+		runtime.ReadMemStats(&after)
+		if bytes := (after.TotalAlloc - before.TotalAlloc) / requests; bytes > large/2 {
+			t.Errorf("%d bytes of memory for a request that shows nothing new", bytes)
+		}
+		q := r.dial("again")
+		q.raw(connectFrame(p.session, p.password))
+		q.raw(append(authOf("a:b"), authOf(strings.Repeat("u", large)+":pw")...))
+		q.frame()
+		for range 2 {
+			if a := q.receive(); a.Err != zk.OK {
+				t.Errorf("of a connection that shows the session's identities again: %+v", a)
+			}
+		}
+		q.ping()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"unsafe"
+	"weak"
 
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -36,9 +37,10 @@ type accessIndex struct {
 const verdictsKept = 16
 
 // verdict is everything that a list grants some identities. Identities do not change, so the same slice has the same
-// verdict. The verdict keeps the slice alive: no other can have its address.
+// verdict. The verdict does not keep the slice alive, whose connection may have gone: the pointer leads nowhere then.
 type verdict struct {
-	who     Identities
+	first   weak.Pointer[Identity]
+	count   int
 	granted zk.Perm
 }
 
@@ -134,11 +136,11 @@ func (x *accessIndex) grantedTo(ids Identities) zk.Perm {
 		return x.anyone
 	}
 	slot := &x.verdicts[uintptr(unsafe.Pointer(&ids[0]))/unsafe.Sizeof(ids[0])%verdictsKept]
-	if v := slot.Load(); v != nil && &v.who[0] == &ids[0] && len(v.who) == len(ids) {
+	if v := slot.Load(); v != nil && v.first.Value() == &ids[0] && v.count == len(ids) {
 		return v.granted
 	}
 	granted := x.decide(ids)
-	slot.Store(&verdict{ids, granted})
+	slot.Store(&verdict{weak.Make(&ids[0]), len(ids), granted})
 	return granted
 }
 

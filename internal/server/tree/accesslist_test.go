@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"weak"
 
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -111,6 +113,28 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { who.May(list, zk.PermRead) }); n != 0 {
 		t.Errorf("a verdict that is remembered takes %v allocations, want none", n)
 	}
+}
+
+// A list keeps no identities of connections that have gone.
+func TestVerdictsKeepNoIdentities(t *testing.T) {
+	list := newAccessList(slices.Repeat([]zk.ACL{{Perms: zk.PermRead, Scheme: SchemeDigest, ID: "bob:hash"}}, shortList+1))
+	var gone weak.Pointer[Identity]
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		who := Identities{{SchemeDigest, "bob:hash"}}
+		for range 2 {
+			if !who.May(list, zk.PermRead) || who.May(list, zk.PermWrite) {
+				t.Error("wrong verdict")
+			}
+		}
+		gone = weak.Make(&who[0])
+	})
+	asked.Wait()
+	runtime.GC()
+	if gone.Value() != nil {
+		t.Error("the identities are there still")
+	}
+	runtime.KeepAlive(list)
 }
 
 // Two "auth" entries may leave a list that repeats itself. A client that asks for that list by its entries gets it without
