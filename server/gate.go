@@ -16,6 +16,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	buckets map[string]*bucket
+	swept   time.Duration // when they were looked through last
 }
 
 // bucket is what an address may still do at once. It is negative while connections wait.
@@ -31,9 +32,10 @@ const (
 )
 
 const (
-	bucketsSwept = 1 << 10 // so many buckets are looked through for those that are full
-	bucketsMax   = 1 << 16 // addresses beyond so many share one bucket
-	debtMax      = 2.0     // seconds; what is refused makes an address wait no longer
+	bucketsSwept = 1 << 10     // each time there are so many more, they are looked through for those that are full
+	bucketsMax   = 1 << 16     // addresses beyond so many share one bucket
+	sweptEvery   = time.Second // how often the buckets are looked through while there are bucketsMax
+	debtMax      = 2.0         // seconds; what is refused makes an address wait no longer
 )
 
 func newGate(rate int, patience time.Duration) *gate {
@@ -77,7 +79,7 @@ func (g *gate) timeOf(tokens float64) time.Duration {
 func (g *gate) bucketLocked(address string, now time.Duration) *bucket {
 	b := g.buckets[address]
 	if b == nil {
-		if len(g.buckets)%bucketsSwept == bucketsSwept-1 {
+		if n := len(g.buckets); n%bucketsSwept == bucketsSwept-1 || n >= bucketsMax && now-g.swept >= sweptEvery {
 			g.sweepLocked(now)
 		}
 		if len(g.buckets) >= bucketsMax {
@@ -96,6 +98,7 @@ func (g *gate) bucketLocked(address string, now time.Duration) *bucket {
 
 // sweepLocked forgets the addresses that have been quiet for long enough.
 func (g *gate) sweepLocked(now time.Duration) {
+	g.swept = now
 	for address, b := range g.buckets {
 		if b.tokens+(now-b.at).Seconds()*g.rate >= g.burst {
 			delete(g.buckets, address)
