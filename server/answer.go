@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// answerBehind carries out a request that is too large for the queue, once all that its connection has in the queue is
+// answerBehind carries out a request that may be too much for the committer, once all that its connection has in the queue is
 // answered.
 func (c *conn) answerBehind(r *request, h wire.RequestHeader, body []byte) error {
 	c.s.commitInline(c)
@@ -41,7 +41,7 @@ func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Durati
 			c.out.reply(wire.ReplyHeader{Xid: wire.XidPing, Zxid: zxid})
 		}
 	case takesLong(h.Op, len(body)):
-		zxid, _ = c.answerLarge(h, body, s.answerBytes(c.session, h.Op, body))
+		zxid, _ = c.answerLarge(h, body, s.answerBytes(h.Op, body))
 	default:
 		s.state.RLock()
 		if c.fenced.Load() {
@@ -70,7 +70,7 @@ func (c *conn) end() {
 // reading at least. who is the identities that the connection had when the request's turn came.
 func (c *conn) answer(h wire.RequestHeader, body []byte, who tree.Identities) {
 	t := &c.turn
-	t.granted, t.wants = 0, 0
+	t.granted, t.wants, t.bytes = 0, 0, 0
 	serve, ok := answers[h.Op]
 	if !ok {
 		c.out.reply(wire.ReplyHeader{Xid: h.Xid, Zxid: -1, Err: zk.ErrUnimplemented})

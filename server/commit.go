@@ -107,7 +107,7 @@ func (s *Server) drop(batch []*request) {
 	for _, r := range batch {
 		if r.conn != nil && r.attach == nil {
 			r.conn.ended = true // as in decide
-			r.conn.out.noteAnswer(r.weight)
+			r.conn.noteDone(r)
 		}
 		r.release()
 	}
@@ -124,9 +124,9 @@ func (s *Server) place(r *request) *tree.Request {
 func (s *Server) decideAll(batch []*request) []*request {
 	s.batchTime = s.opts.wall().UnixMilli()
 	s.records = s.records[:0]
-	bytes := 0 // of the requests, or of their transactions where those are larger, as when sessions end
+	bytes := 0 // of the requests with their answers, or of their transactions where those are larger, as when sessions end
 	for i, r := range batch {
-		bytes += r.size
+		bytes += r.weight
 		if i > 0 && bytes > batchBytesMax {
 			return batch[:i]
 		}
@@ -151,7 +151,7 @@ func (s *Server) decideAll(batch []*request) []*request {
 			rec.Digest, _ = s.draft.Digest() // none is logged if the tree keeps none
 		}
 		s.records = append(s.records, rec)
-		bytes += max(txnBytes(&r.txn)-r.size, 0)
+		bytes += max(txnBytes(&r.txn)-r.weight, 0)
 	}
 	return batch
 }
@@ -244,9 +244,19 @@ func (s *Server) logAll() error {
 
 // finishAll applies the transactions, sends events and answers requests.
 func (s *Server) finishAll(batch []*request) {
+	for len(batch) > 0 {
+		batch = batch[s.finishSome(batch):]
+	}
+}
+
+// finishSome is finishAll for the first requests, at least one, and returns how many. Behind pieceBytes of answers to reads it lets readers
+// in: there may be more to read than when the requests came, since others have been carried out before them.
+func (s *Server) finishSome(batch []*request) int {
 	now := s.lockState()
 	defer s.unlockState(now)
-	for _, r := range batch {
+	done, read := 0, 0
+	for ; done < len(batch) && read < pieceBytes; done++ {
+		r := batch[done]
 		if r.fate == logged {
 			s.tree.Apply(&r.txn, &s.outcome)
 			s.digests.note(s.tree)
@@ -276,16 +286,18 @@ func (s *Server) finishAll(batch []*request) {
 			if c.turn.wants > 0 {
 				c.answerAtOnce(h, r.body, r.who)
 			}
+			read += c.turn.bytes
 		}
 		if r.attach == nil {
 			if r.fate != dropped {
 				c.countAnswer(h, s.tree.LastZxid(), r.received, now)
 			}
-			c.out.noteAnswer(r.weight)
+			c.noteDone(r)
 		}
 		s.touchUp(c)
 	}
 	s.noteHandOver(now)
+	return done
 }
 
 // touchUp notes that a connection has something to send at the end of the batch.

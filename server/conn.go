@@ -56,6 +56,8 @@ type conn struct {
 	workTaken int  // queue.taken then
 	dirty     bool // owned by the committer: the connection has something to send at the end of the batch
 
+	pendingWork atomic.Int64 // what its requests that are pending are worth, in operations
+
 	asks     atomic.Int64 // the session that it has asked for and is waiting for; 0 if there is none
 	waits    atomic.Bool  // its reader waits until the client's requests in the queue are answered
 	reading  atomic.Int64 // when it began to read a large request, on the server's clock; 0 if it reads none
@@ -257,18 +259,19 @@ func (c *conn) submit(h wire.RequestHeader, n int) error {
 		c.s.commitInline(c) // as below
 		c.out.awaitSent()
 	}
-	r.conn, r.session, r.xid, r.op, r.size, r.weight, r.received = c, c.session, h.Xid, h.Op, n, n, now
+	r.conn, r.session, r.xid, r.op, r.weight, r.received = c, c.session, h.Xid, h.Op, n, now
 	body := r.frame[requestHeadBytes-4:]
-	r.weight += c.s.answerBytes(c.session, h.Op, body)
+	r.weight += c.s.answerBytes(h.Op, body)
 	if isWrite(h.Op) {
 		c.decodeWrite(r, body)
 		if h.Op == wire.OpCloseSession {
-			r.work = c.s.workOfClose(c.session)
+			r.work = int(c.pendingWork.Load()) // creates, maybe; those carried out from now on count twice
+			r.work += c.s.workOfClose(c.session)
 		}
 	} else {
 		r.body = body
 	}
-	if !isWrite(h.Op) && (r.weight-n > largeAnswerBytes || takesLong(h.Op, len(body))) {
+	if !isWrite(h.Op) && (r.weight-n > largeAnswerBytes || takesLong(h.Op, len(body)) || costsLater(h.Op)) {
 		return c.answerBehind(r, h, body)
 	}
 	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
@@ -278,12 +281,19 @@ func (c *conn) submit(h wire.RequestHeader, n int) error {
 	if !c.out.count(r.weight) {
 		return nil
 	}
+	c.pendingWork.Add(int64(r.work))
 	if c.inline {
 		c.s.queue.add(r)
 	} else {
 		c.s.queue.put(r)
 	}
 	return nil
+}
+
+// noteDone notes that a request, put into the queue, is done with.
+func (c *conn) noteDone(r *request) {
+	c.pendingWork.Add(int64(-r.work))
+	c.out.noteAnswer(r.weight)
 }
 
 // unheard calls wait, which waits until requests of the client are answered. The session lives meanwhile (renewWaiting), and

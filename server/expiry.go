@@ -113,14 +113,13 @@ func (s *Server) closeSession(id int64, done chan struct{}) bool {
 	return s.queue.put(r)
 }
 
-// ephemeralBytesPerOp is about how many bytes the path of an ephemeral takes, whose deletion is an operation.
-const ephemeralBytesPerOp = 32
-
-// workOfClose is about how many operations the end of a session is worth.
+// workOfClose is about how many operations the end of a session is worth: it deletes the ephemerals. Each level of their paths has two
+// bytes at least.
 func (s *Server) workOfClose(id int64) int {
 	s.state.RLock()
 	defer s.state.RUnlock()
-	return s.tree.EphemeralBytes(id) / ephemeralBytesPerOp
+	znodes, bytes := s.tree.EphemeralSize(id)
+	return 1 + znodes + bytes/(2*levelsPerOp)
 }
 
 // ExpireSession ends a session as if its client had been silent for too long, and returns when

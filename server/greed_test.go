@@ -130,6 +130,116 @@ func TestCountsOfLargeSubtreesTakeTurns(t *testing.T) {
 	})
 }
 
+// The ephemerals of a session that has many are walked through for one session at a time, though the answer may be empty, and others do
+// not wait for that: also behind a write, and behind the one that creates them.
+func TestWalksThroughManyEphemeralsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		other := r.connect("other")
+		for i, behind := range []string{"nothing", "a sync", "the multi that creates them"} {
+			greedy := r.connect("greedy")
+			var q wire.MultiRequest
+			for k := range 1000 {
+				q.Ops = append(q.Ops, wire.MultiOp{Op: wire.OpCreate, Path: fmt.Sprint("/", i, "-", k), ACL: zk.OpenACL(), Mode: zk.Ephemeral})
+			}
+			made := greedy.send(wire.OpMulti, &q)
+			if i < 2 {
+				greedy.answerTo(made, nil)
+			}
+			r.large <- struct{}{}
+			if i == 1 {
+				greedy.send(wire.OpSync, &wire.PathRecord{Path: "/"})
+			}
+			xid := greedy.send(wire.OpGetEphemerals, &wire.PrefixRequest{Prefix: "/x"})
+			if i > 0 {
+				greedy.receive()
+			}
+			greedy.wantSilence(time.Second)
+			began := time.Now()
+			if !other.exists("/") || time.Since(began) > 0 {
+				t.Errorf("behind %s: another client waits %v", behind, time.Since(began))
+			}
+			<-r.large
+			var got wire.StringsResponse
+			if code := greedy.answerTo(xid, &got); code != zk.OK || len(got.Strings) > 0 {
+				t.Errorf("behind %s: %v, %d paths", behind, code, len(got.Strings))
+			}
+		}
+	})
+}
+
+// What a read costs that neither its request nor the tree tells when it comes is not left to the committer.
+func TestReadsOfUnknownCostDoNotWaitInTheQueue(t *testing.T) {
+	for op, q := range map[wire.Op]wire.Record{
+		wire.OpAllChildrenCount: &wire.PathRecord{Path: "/"}, wire.OpGetEphemerals: &wire.PrefixRequest{Prefix: "/"}, wire.OpWhoAmI: nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t)
+			busy, p := r.connect("busy"), r.connect("c")
+			release := r.stall()
+			busy.send(wire.OpSync, &wire.PathRecord{Path: "/"})
+			busy.send(wire.OpCreate, createReq("/busy", zk.Persistent))
+			synctest.Wait()
+			write := p.send(wire.OpCreate, createReq("/n", zk.Ephemeral))
+			read := p.send(op, q)
+			synctest.Wait()
+			if n := r.queue.size(); n != 1 {
+				t.Errorf("%v: %d requests in the queue, want the write alone", op, n)
+			}
+			release()
+			if code := p.answerTo(write, nil); code != zk.OK {
+				t.Errorf("the write: %v", code)
+			}
+			if code := p.answerTo(read, nil); code != zk.OK {
+				t.Errorf("%v behind it: %v", op, code)
+			}
+		})
+	}
+}
+
+// The reads of a batch are limited by what is expected of them, and those under one lock by what they turn out to be: what came before them
+// may have changed what they read.
+func TestReadsOfABatchAreInPieces(t *testing.T) {
+	for _, bytes := range []int{largeAnswerBytes - 10000, largeAnswerBytes + 10000} {
+		synctest.Test(t, func(t *testing.T) {
+			const expected = largeAnswerBytes
+			r := start(t)
+			p := r.connect("c")
+			p.large("/large", bytes)
+			var c *conn
+			for _, c = range r.conns.byID {
+			}
+			synctest.Wait() // there is no committer, and the test takes its place
+			body := (&wire.WatchRequest{Path: "/large"}).AppendTo(nil)
+			var batch []*request
+			for range 2 * batchBytesMax / expected {
+				batch = append(batch, &request{conn: c, op: wire.OpGetChildren, body: body, weight: expected})
+			}
+			batch = r.decideAll(batch)
+			if len(batch) != batchBytesMax/expected {
+				t.Errorf("%d reads of %d bytes in a batch", len(batch), expected)
+			}
+			batch = batch[:20]
+			for _, r := range batch {
+				c.out.count(r.weight)
+			}
+			for answered := 0; answered < len(batch); {
+				n := r.finishSome(batch[answered:])
+				if n*bytes > pieceBytes+largeAnswerBytes {
+					t.Errorf("%d lists of %d bytes under one lock", n, bytes)
+				}
+				answered += n
+			}
+			c.out.flush()
+			for range batch {
+				if a := p.receive(); a.Err != zk.OK || len(a.body) < bytes*9/10 {
+					t.Fatalf("answer %v with %d bytes", a.Err, len(a.body))
+				}
+			}
+		})
+	}
+}
+
 // A count that is made in pieces is that of one moment: it never shows a half of a multi.
 func TestACountIsOfOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

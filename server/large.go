@@ -40,6 +40,11 @@ func takesLong(op wire.Op, bodyBytes int) bool {
 	return false
 }
 
+// costsLater reports whether what a read costs shows only when all is carried out that its connection has asked for before.
+func costsLater(op wire.Op) bool {
+	return op == wire.OpAllChildrenCount || op == wire.OpGetEphemerals || op == wire.OpWhoAmI
+}
+
 // answerLarge carries out a request whose answer takes about so many bytes. The caller has the turn. It returns false if
 // the connection has ended.
 func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid int64, ok bool) {

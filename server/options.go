@@ -152,7 +152,7 @@ const (
 	identityBytesMax    = 64 << 10 // of their names together
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
 	batchMax            = 1000     // requests that share one sync
-	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; the last one may go beyond it
+	batchBytesMax       = 8 << 20  // of those requests with their answers, or of their transactions; the last one may go beyond it
 	descriptorsSpared   = 100      // that connections leave to logs, snapshots and the admin port; a quarter of all if that is less
 	lingerTimeout       = time.Second
 )

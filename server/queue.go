@@ -20,6 +20,7 @@ type queue struct {
 	later     []*request // requests that are much work, and what their connections have sent behind them
 	turnLater bool       // later is taken from next
 	taken     int        // how often items has been taken
+	own       int        // what the server's own requests in items are worth
 	spare     []*request // the next to be filled
 	last      int        // how many were taken last
 	committer committer
@@ -62,9 +63,10 @@ func (q *queue) add(r *request) {
 }
 
 func (q *queue) appendLocked(r *request) {
-	c := r.conn
-	work := r.work
-	if c != nil {
+	c, work := r.conn, r.work
+	if c == nil {
+		work += q.own
+	} else {
 		if c.workTaken != q.taken {
 			c.work, c.workTaken = 0, q.taken
 		}
@@ -78,6 +80,9 @@ func (q *queue) appendLocked(r *request) {
 			c.behind++
 		}
 	} else {
+		if c == nil {
+			q.own = work
+		}
 		q.delayLocked(r)
 		q.items = append(q.items, r)
 	}
@@ -146,7 +151,7 @@ func (q *queue) takeLocked() []*request {
 	if len(q.items) == 0 || q.turnLater && q.laterReadyLocked() {
 		return q.takeLaterLocked()
 	}
-	q.taken++
+	q.taken, q.own = q.taken+1, 0
 	items := q.items
 	q.items, q.spare, q.last = q.spare, nil, len(items)
 	q.turnLater = true
@@ -181,8 +186,8 @@ func (q *queue) takeLaterLocked() []*request {
 	return items
 }
 
-// A request worth more operations than muchWork waits apart from others, and so does what a connection sends in addition when its
-// requests in items are worth more. About laterWork operations are carried out at a time.
+// A request worth more operations than muchWork waits apart from others, and so does what a connection, or the server itself, asks in
+// addition when its requests in items are worth more. About laterWork operations are carried out at a time.
 const (
 	muchWork  = 256
 	laterWork = 2000

@@ -19,6 +19,7 @@ type turn struct {
 
 	granted int // bytes that have been reserved for the answer
 	wants   int // bytes that have to be reserved first; nothing has been answered then
+	bytes   int // that the answer has
 }
 
 // answers says how to serve the requests that are no writes. What is not here, and is no write,
@@ -48,10 +49,9 @@ var answers = map[wire.Op]func(*turn){
 const largeListMin = 64
 
 const (
-	// smallCount is up to how many znodes are counted like any other read.
+	// smallCount is up to how many znodes are counted, or compared with a prefix, like any other read.
 	smallCount = 256
-	// longCountBytes stands for the size of an answer that says how many there are if there are more. It is carried out
-	// like one that is large.
+	// longCountBytes stands for the size of the answer if there are more. It is carried out like one that is large.
 	longCountBytes = largeAnswerBytes + 1
 )
 
@@ -63,7 +63,7 @@ const (
 
 // answerBytes is about how many bytes the answer to a request is going to take, besides what all answers do: what it
 // takes now, or at most. A client that pipelines has to be stopped before more waits for it than may.
-func (s *Server) answerBytes(session int64, op wire.Op, body []byte) int {
+func (s *Server) answerBytes(op wire.Op, body []byte) int {
 	switch op {
 	case wire.OpGetData, wire.OpGetChildren, wire.OpGetChildren2, wire.OpGetACL:
 		path := wire.NewDecoder(body).StringView()
@@ -83,17 +83,6 @@ func (s *Server) answerBytes(session int64, op wire.Op, body []byte) int {
 			n += s.readBytes(q.Ops[i].Op, q.Ops[i].Path)
 		}
 		return min(n, s.opts.OutputBytesMax)
-	case wire.OpAllChildrenCount:
-		path := wire.NewDecoder(body).StringView()
-		s.state.RLock()
-		defer s.state.RUnlock()
-		if s.tree.HasBelow(path, smallCount) {
-			return longCountBytes
-		}
-	case wire.OpGetEphemerals:
-		s.state.RLock()
-		defer s.state.RUnlock()
-		return s.tree.EphemeralBytes(session)
 	case wire.OpSetWatches, wire.OpSetWatches2:
 		return setWatchesGrowth * len(body)
 	case wire.OpMulti:
@@ -117,7 +106,10 @@ func (s *Server) readBytes(op wire.Op, path string) int {
 // ok begins a successful answer: the caller appends the record and calls end.
 func (t *turn) ok() (b []byte, start int) { return t.c.out.begin(t.h) }
 
-func (t *turn) end(b []byte, start int) { t.c.out.end(b, start) }
+func (t *turn) end(b []byte, start int) {
+	t.bytes = len(b) - start
+	t.c.out.end(b, start)
+}
 
 // refuse answers with a code.
 func (t *turn) refuse(code zk.Code) {
@@ -258,7 +250,14 @@ func (t *turn) ephemerals() {
 	if bare := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' }); bare == "" || bare == "/" {
 		prefix = "" // all, as Java trims it
 	}
-	if !t.decodeOK() || !t.mayTake(t.c.s.tree.EphemeralBytes(t.c.session)) {
+	if !t.decodeOK() {
+		return
+	}
+	znodes, bytes := t.c.s.tree.EphemeralSize(t.c.session)
+	if znodes > smallCount {
+		bytes = max(bytes, longCountBytes)
+	}
+	if !t.mayTake(bytes) {
 		return
 	}
 	b, start := t.ok()

@@ -20,8 +20,7 @@ type request struct {
 	session  int64
 	xid      int32
 	op       wire.Op
-	size     int           // bytes of the frame
-	weight   int           // as counted in the connection's output: size, and the bytes that its answer is expected to take
+	weight   int           // as counted in the connection's output: the bytes of the frame, and those that its answer is expected to take
 	work     int           // about how many operations it is worth, if it is a write
 	taken    int           // of queue.taken, when it came to queue.later
 	received time.Duration // on the server's clock

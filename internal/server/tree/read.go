@@ -116,16 +116,6 @@ func (c *Count) Next(znodes int) (more bool) {
 	return c.at != 0
 }
 
-// HasBelow reports whether there are at least n znodes to count below path. Those below the root need not be counted.
-func (t *Tree) HasBelow(path string, n int) bool {
-	top := t.find(path)
-	if top == 0 || top == rootRef {
-		return false
-	}
-	c := Count{t: t, top: top, at: top}
-	return c.Next(n)
-}
-
 // below yields the nodes of the subtree at top, parents first; 0 has none.
 func (t *Tree) below(top ref) iter.Seq[ref] {
 	return func(yield func(ref) bool) {
@@ -178,8 +168,11 @@ func (t *Tree) ACLBytes(path string) int {
 	return len(t.lists.slots[t.nodes.At(r).acl].key)
 }
 
-// EphemeralBytes returns how many bytes the paths of a session's ephemerals take in an answer.
-func (t *Tree) EphemeralBytes(session int64) int { return t.groups[session].bytes }
+// EphemeralSize returns how many ephemerals a session has, and how many bytes their paths take in an answer.
+func (t *Tree) EphemeralSize(session int64) (znodes, bytes int) {
+	g := t.groups[session]
+	return g.count, g.bytes
+}
 
 // Ephemerals returns the paths of the session's ephemeral znodes that begin with prefix, oldest
 // first; "" and "/" ask for all.
