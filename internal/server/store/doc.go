@@ -23,6 +23,8 @@
 //	snapshot.N  the tree and the sessions after transaction N, or somewhat later: a snapshot is
 //	            written while transactions are applied, so those after N are replayed over it
 //	log.N       transactions from N on; a start and a snapshot each begin a new one, with the next transaction
+//	rescued.log.N  what log.N held when another program replaced it; a directory with such a file is refused until
+//	            it is moved to log.N, or deleted. With .part behind, it is not whole
 //
 // A log:
 //

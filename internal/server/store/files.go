@@ -80,14 +80,17 @@ func (o *Options) dirs() (snapshots, logs string) {
 	return snapshots, filepath.Join(o.LogDir, versionDir)
 }
 
-// list returns the snapshots and the logs, each in ascending order. Two folders that hold each
-// other's files were set up the other way round before, and are refused, as ZooKeeper does.
+// list returns the snapshots and the logs, each in ascending order. It refuses a rescued log that has not been put in its place.
+// Two folders that hold each other's files were set up the other way round before, and are refused, as ZooKeeper does.
 func (o *Options) list(fs vfs.FS) (snapshots, logs []file, err error) {
 	snapshotDir, logDir := o.dirs()
 	if snapshots, err = listFiles(fs, snapshotDir, snapshotPrefix); err != nil {
 		return nil, nil, err
 	}
 	if logs, err = listFiles(fs, logDir, logPrefix); err != nil {
+		return nil, nil, err
+	}
+	if err := checkRescued(fs, logDir); err != nil {
 		return nil, nil, err
 	}
 	if snapshotDir == logDir {

@@ -49,8 +49,10 @@ func TestALogThatIsRemovedOrReplaced(t *testing.T) {
 				t.Error("an append after it was accepted")
 			}
 			s.Close()
-			if c.want == vfs.ErrReplaced { // as the error says
-				if err := fs.Rename(filepath.Join(testDir, "rescued."+logName(1)), log); err != nil {
+			if c.want == vfs.ErrReplaced {
+				rescued := filepath.Join(testDir, rescuedPrefix+logName(1))
+				wantRescued(t, fs, rescued)
+				if err := fs.Rename(rescued, log); err != nil { // as the error says
 					t.Fatal(err)
 				}
 				if err := fs.SyncDir(testDir); err != nil {
@@ -61,6 +63,15 @@ func TestALogThatIsRemovedOrReplaced(t *testing.T) {
 				t.Errorf("found 0x%x after a restart, want 0x66", w.zxid)
 			}
 		})
+	}
+}
+
+// wantRescued wants a directory refused because of a rescued log.
+func wantRescued(t *testing.T, fs *vfs.Mem, path string) {
+	t.Helper()
+	_, err := Open(fs.KillClone(), testOptions(), &twin{})
+	if damage := (*DamageError)(nil); !errors.As(err, &damage) || damage.Path != path {
+		t.Errorf("a start before the rescued log was moved: %v, want damage of %s", err, path)
 	}
 }
 
@@ -91,7 +102,7 @@ func TestALogThatIsRemovedAtRest(t *testing.T) {
 	}
 }
 
-// Where the copy cannot be written either, the error says that something is lost.
+// Where the copy cannot be written either, the error says that something is lost, and so does the next start.
 func TestALogThatIsRemovedFromAFullDisk(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openFresh(t, fs, testOptions())
@@ -108,4 +119,5 @@ func TestALogThatIsRemovedFromAFullDisk(t *testing.T) {
 		t.Errorf("Sync: %v", err)
 	}
 	s.Close()
+	wantRescued(t, fs, filepath.Join(testDir, rescuedPrefix+logName(1)+partSuffix))
 }
