@@ -51,7 +51,7 @@ func (s *Server) writeSnapshot(src *source) {
 	if s.opts.SnapRetain < 0 {
 		return
 	}
-	if _, err := s.store.Purge(s.opts.SnapRetain); err != nil {
+	if _, err := s.store.Purge(s.ctx, s.opts.SnapRetain); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.Warn("old snapshots and logs could not be deleted", "err", err)
 	}
 }

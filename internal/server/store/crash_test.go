@@ -55,7 +55,7 @@ func (h *history) run(fs vfs.FS, o Options) error {
 				return err
 			}
 		case n == 1:
-			if _, err := s.Purge(1 + h.rnd.IntN(3)); err != nil {
+			if _, err := s.Purge(context.Background(), 1+h.rnd.IntN(3)); err != nil {
 				return err
 			}
 		case n == 2:

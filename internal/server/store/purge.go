@@ -2,17 +2,20 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
-	"github.com/lockkeeper/lockkeeper/internal/vfs"
 )
 
 // Purge deletes what is older than the newest keep snapshots that are whole, and the logs that none
-// of those needs. It reads them to the end first: a snapshot that cannot be read does not count. keep
-// is 1 at least. It returns the paths of what it deleted, also beside an error.
-func (s *Store) Purge(keep int) (removed []string, err error) {
-	s.upkeep <- struct{}{}
+// of those needs. A snapshot that cannot be read does not count: those that this Store has neither written nor
+// read before are read to the end first. keep is 1 at least. It returns the paths of what it deleted, also beside an
+// error.
+func (s *Store) Purge(ctx context.Context, keep int) (removed []string, err error) {
+	if err := s.takeUpkeep(ctx); err != nil {
+		return nil, err
+	}
 	defer func() { <-s.upkeep }()
 	if err := s.Err(); err != nil {
 		return nil, err // a log that failed may need what is older
@@ -21,9 +24,9 @@ func (s *Store) Purge(keep int) (removed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	oldest := oldestKept(s.fs, snapshots, max(keep, 1))
-	if oldest < 0 {
-		return nil, nil
+	oldest, err := s.oldestKept(ctx, snapshots, max(keep, 1))
+	if err != nil || oldest < 0 {
+		return nil, err
 	}
 	var doomed []file
 	for _, f := range snapshots {
@@ -43,24 +46,40 @@ func (s *Store) Purge(keep int) (removed []string, err error) {
 		if err := s.fs.Remove(f.path); err != nil {
 			return removed, err
 		}
+		delete(s.whole, f.path)
 		removed = append(removed, f.path)
 	}
 	return removed, nil
 }
 
 // oldestKept returns the zxid of the keep-newest snapshot that is whole, or −1 if there are not so many.
-func oldestKept(fs vfs.FS, snapshots []file, keep int) int64 {
+func (s *Store) oldestKept(ctx context.Context, snapshots []file, keep int) (int64, error) {
 	for _, f := range slices.Backward(snapshots) {
-		if readSnapshot(fs, f, discard{}) != nil {
-			continue
+		if !s.whole[f.path] {
+			err := readSnapshot(s.fs, f, discardUntil{ctx: ctx})
+			if ctx.Err() != nil {
+				return 0, context.Cause(ctx)
+			}
+			if err != nil {
+				continue
+			}
+			s.whole[f.path] = true
 		}
 		keep--
 		if keep == 0 {
-			return f.zxid
+			return f.zxid, nil
 		}
 	}
-	return -1
+	return -1, nil
 }
+
+// discardUntil is a Loader that forgets what it is given, and wants no more when ctx has ended.
+type discardUntil struct {
+	discard
+	ctx context.Context
+}
+
+func (d discardUntil) Node(txn.Node) error { return d.ctx.Err() }
 
 // discard is a Loader that forgets what it is given.
 type discard struct{}

@@ -25,12 +25,10 @@ const (
 // replaced then. An error leaves the Store able to go on. It waits while another snapshot is written
 // or files are purged.
 func (s *Store) WriteSnapshot(ctx context.Context, src Source) error {
-	select {
-	case s.upkeep <- struct{}{}:
-		defer func() { <-s.upkeep }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := s.takeUpkeep(ctx); err != nil {
+		return err
 	}
+	defer func() { <-s.upkeep }()
 	if err := s.Err(); err != nil {
 		return err
 	}
@@ -45,14 +43,26 @@ func (s *Store) WriteSnapshot(ctx context.Context, src Source) error {
 	if err := s.Err(); err != nil {
 		return errors.Join(err, s.fs.Remove(temp))
 	}
-	if err := s.fs.Rename(temp, filepath.Join(dir, snapshotName(src.Zxid()))); err != nil {
+	path := filepath.Join(dir, snapshotName(src.Zxid()))
+	if err := s.fs.Rename(temp, path); err != nil {
 		return errors.Join(err, s.fs.Remove(temp))
 	}
+	s.whole[path] = true
 	if err := s.syncDir(dir); err != nil {
 		return err
 	}
 	s.hasSnapshot.Store(true)
 	return nil
+}
+
+// takeUpkeep takes the token of upkeep, unless ctx ends first.
+func (s *Store) takeUpkeep(ctx context.Context) error {
+	select {
+	case s.upkeep <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // writeSnapshotFile makes a whole and durable file, or none.

@@ -26,7 +26,8 @@ type Store struct {
 	last int64    // zxid of the last transaction
 	buf  []byte   // records on their way to the log
 
-	upkeep chan struct{} // holds one token: WriteSnapshot or Purge is at work
+	upkeep chan struct{}   // holds one token: WriteSnapshot or Purge is at work
+	whole  map[string]bool // guarded by the token: paths of snapshots that were written here, or read to the end
 
 	// Shared.
 	hasSnapshot atomic.Bool // the directory can be opened again
@@ -52,7 +53,7 @@ func Open(fs vfs.FS, o Options, l Loader) (_ *Store, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{fs: fs, o: o, upkeep: make(chan struct{}, 1)}
+	s := &Store{fs: fs, o: o, upkeep: make(chan struct{}, 1), whole: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.unlock())
@@ -69,7 +70,10 @@ func Open(fs vfs.FS, o Options, l Loader) (_ *Store, err error) {
 		return nil, err
 	}
 	s.found, s.last = r.found, r.found.Zxid
-	s.hasSnapshot.Store(r.found.Snapshot != "")
+	if r.found.Snapshot != "" {
+		s.hasSnapshot.Store(true)
+		s.whole[r.found.Snapshot] = true
+	}
 	return s, nil
 }
 

@@ -226,14 +226,14 @@ func TestRoll(t *testing.T) {
 	mustAppend(t, s, creates(28, 28, 10))
 	wantFiles(t, fs, "snapshot.0", "log.1", "snapshot.3", "log.4", "log.1b", "log.1c", "snapshot.1a")
 
-	removed, err := s.Purge(2)
+	removed, err := s.Purge(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{testDir + "/snapshot.0"}; !slices.Equal(removed, want) { // log.1 reaches up to snapshot.3
 		t.Errorf("Purge(2) removed %v, want %v", removed, want)
 	}
-	if _, err := s.Purge(1); err != nil {
+	if _, err := s.Purge(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	wantFiles(t, fs, "log.4", "log.1b", "log.1c", "snapshot.1a")
@@ -271,11 +271,60 @@ func TestPurgeCountsWholeSnapshots(t *testing.T) {
 	})
 	s, _ := mustOpen(t, fs, testOptions())
 	defer mustClose(t, s)
-	if removed, err := s.Purge(3); err != nil || removed != nil {
+	if removed, err := s.Purge(t.Context(), 3); err != nil || removed != nil {
 		t.Errorf("Purge(3) = %v, %v; there are only two whole ones", removed, err)
 	}
-	if removed, err := s.Purge(1); err != nil || !slices.Equal(removed, []string{testDir + "/snapshot.0"}) {
+	if removed, err := s.Purge(t.Context(), 1); err != nil || !slices.Equal(removed, []string{testDir + "/snapshot.0"}) {
 		t.Errorf("Purge(1) = %v, %v", removed, err)
+	}
+}
+
+// TestPurgeReadsOnce reads a snapshot of an earlier run, once, and neither the one that was loaded nor its own. It stops reading when
+// its context ends.
+func TestPurgeReadsOnce(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openFresh(t, fs, testOptions())
+	w := model(nil, 0)
+	for zxid := int64(1); zxid <= 9; zxid++ {
+		w.Apply(createTxn(zxid, 700_000), nil)
+		if zxid == 5 || zxid == 7 {
+			if err := s.WriteSnapshot(t.Context(), w.snapshot()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mustClose(t, s)
+	s, _ = mustOpen(t, fs, testOptions())
+	defer mustClose(t, s)
+	if err := s.WriteSnapshot(t.Context(), w.snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errOver := errors.New("over")
+	reads := map[string]int{}
+	fs.SetFault(func(op vfs.Op, path string, _ int64) error {
+		if op == vfs.OpRead {
+			reads[filepath.Base(path)]++
+			cancel(errOver)
+		}
+		return nil
+	})
+	purge := func(ctx context.Context) (removed []string, err error) {
+		clear(reads)
+		return s.Purge(ctx, 3)
+	}
+	if removed, err := purge(ctx); !errors.Is(err, errOver) || removed != nil {
+		t.Errorf("a purge whose context ends: %v, %v", removed, err)
+	}
+	cut := reads["snapshot.5"]
+	if removed, err := purge(t.Context()); err != nil || !slices.Equal(removed, []string{testDir + "/snapshot.0"}) {
+		t.Errorf("a purge: %v, %v", removed, err)
+	}
+	if whole := reads["snapshot.5"]; len(reads) != 1 || cut == 0 || cut > whole/2 {
+		t.Errorf("a purge reads %v, and where its context ends %d", reads, cut)
+	}
+	if removed, err := purge(t.Context()); err != nil || removed != nil || len(reads) > 0 {
+		t.Errorf("another purge: %v, %v, and it reads %v", removed, err, reads)
 	}
 }
 
@@ -381,7 +430,7 @@ func TestUpkeepBesideAppends(t *testing.T) {
 		for zxid := range synced {
 			err := s.WriteSnapshot(context.Background(), model(nil, zxid).snapshot())
 			if err == nil {
-				_, err = s.Purge(2)
+				_, err = s.Purge(t.Context(), 2)
 			}
 			if err != nil {
 				done <- err
