@@ -385,6 +385,16 @@ func TestSeparateDirectories(t *testing.T) {
 		t.Errorf("second server: %v", err)
 	}
 	mustClose(t, s)
+	for _, dir := range []string{o.DataDir, o.LogDir} {
+		restore, err := fs.LockDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(fs, o, &twin{}); !errors.Is(err, vfs.ErrLocked) {
+			t.Errorf("during a restore of %s: %v", dir, err)
+		}
+		restore.Close()
+	}
 	for path, want := range map[string]string{"/data/version-2": "snapshot.0", "/logs/version-2": "log.1"} {
 		if names, _ := fs.ReadDir(path); len(names) != 1 || names[0] != want {
 			t.Errorf("%s holds %v, want %s", path, names, want)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -77,14 +79,13 @@ func Open(fs vfs.FS, o Options, l Loader) (_ *Store, err error) {
 	return s, nil
 }
 
-// lock makes the directories and takes them.
+// lock makes the directories and takes them: the folders with the files, which two servers may reach by different paths, and those
+// above, which a restore takes while it has no files in the folders yet.
 func (s *Store) lock() error {
 	snapshotDir, logDir := s.o.dirs()
-	dirs := []string{snapshotDir}
-	if logDir != snapshotDir {
-		dirs = append(dirs, logDir)
-	}
-	for _, dir := range dirs {
+	dirs := []string{filepath.Dir(snapshotDir), snapshotDir, filepath.Dir(logDir), logDir}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
 		if err := s.fs.MkdirAll(dir); err != nil {
 			return err
 		}

@@ -331,6 +331,19 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// A server and a restore have a directory one at a time: a restore asks for nothing to be moved away from a server that works.
+func TestRestoreBesideAServer(t *testing.T) {
+	t.Parallel()
+	good, _, err := Make(t.Context(), DataDir{Dir: filled(t, server.Options{}, 3)}, t.TempDir())
+	must(t, err)
+	target := t.TempDir()
+	_, stop := serve(t, server.Options{DataDir: target})
+	defer stop()
+	if _, err := Restore(t.Context(), good, target, ""); err == nil || !strings.Contains(err.Error(), "at work there") {
+		t.Errorf("a restore beside a server: %v", err)
+	}
+}
+
 // One of several restores into a directory at a time succeeds. The others leave its files alone, and ask for no deletion of them.
 func TestRestoresAtTheSameTime(t *testing.T) {
 	t.Parallel()
