@@ -29,6 +29,7 @@ type recovery struct {
 	gaps   []gap                // over which the replay went
 	seen   []replayedTxn        // what was replayed, in ascending order
 	newest *logScan             // the newest log; nil if there is none
+	older  []string             // paths of what was read besides: the snapshot, and the logs before the newest
 
 	// live says that a server may be at work in the directory: parts then has what is whole of the files.
 	live  bool
@@ -127,6 +128,7 @@ func (r *recovery) loadSnapshot(snapshots []file) error {
 		err := readSnapshot(r.fs, s, r.l)
 		if err == nil {
 			r.found.Snapshot, r.found.SnapshotZxid = s.path, s.zxid
+			r.older = append(r.older, s.path)
 			return nil
 		}
 		r.passed = append(r.passed, unreadableSnapshot{s, err})
@@ -202,6 +204,9 @@ func (r *recovery) replay(logs []file) error {
 			}
 			scan.bad = nil
 		}
+		if r.newest != nil {
+			r.older = append(r.older, r.newest.path)
+		}
 		r.newest = &scan
 		if r.live && scan.end >= fileHeaderBytes {
 			r.parts = append(r.parts, Part{Path: log.path, Log: true, Bytes: scan.end})
@@ -261,8 +266,8 @@ func (r *recovery) repair() error {
 	if r.o.SyncDisabled {
 		return nil
 	}
-	if r.found.Snapshot != "" {
-		if err := syncFile(r.fs, r.found.Snapshot); err != nil {
+	for _, path := range r.older {
+		if err := syncFile(r.fs, path); err != nil {
 			return err
 		}
 	}

@@ -411,18 +411,17 @@ func TestSeparateDirectories(t *testing.T) {
 }
 
 // TestOpenMakesDurable opens what ZooKeeper has left in the system's memory only: it syncs neither
-// its snapshots nor the names of its files.
+// its snapshots nor the names of its files, and with forceSync=no not even its logs. Behind the first snapshot both logs are replayed.
 func TestOpenMakesDurable(t *testing.T) {
-	for _, separate := range []bool{false, true} {
+	for _, c := range []struct{ snapshot, logs string }{
+		{"snapshot.1b", ""}, {"snapshot.1b", "/log"}, {"snapshot.0", ""}, {"snapshot.0", "/log"},
+	} {
 		golden := loadGolden(t, "plain")
 		fs := vfs.NewMem()
-		o := Options{DataDir: "/data", PreAllocBytes: 4096}
-		if separate {
-			o.LogDir = "/log"
-		}
+		o := Options{DataDir: "/data", LogDir: c.logs, PreAllocBytes: 4096}
 		snapshotDir, logDir := o.dirs()
 		for name, dir := range map[string]string{
-			"snapshot.0": snapshotDir, "snapshot.1b": snapshotDir, "log.1": logDir, "log.1c": logDir,
+			"snapshot.0": snapshotDir, c.snapshot: snapshotDir, "log.1": logDir, "log.1c": logDir,
 		} {
 			err := fs.MkdirAll(dir)
 			var f vfs.File
@@ -439,7 +438,7 @@ func TestOpenMakesDurable(t *testing.T) {
 		s, before := mustOpen(t, fs, o)
 		after, w := mustOpen(t, fs.CrashClone(nil), o)
 		if !w.equal(before) || w.zxid != 0x22 {
-			t.Errorf("separate=%t: shown\n%safter a power failure\n%s", separate, before.dump(), w.dump())
+			t.Errorf("%+v: shown\n%safter a power failure\n%s", c, before.dump(), w.dump())
 		}
 		mustClose(t, s)
 		mustClose(t, after)
