@@ -27,7 +27,7 @@ func (f osFile) preallocate(size int64) error {
 	if err == syscall.EOPNOTSUPP || err == syscall.ENOSYS {
 		return f.Truncate(size) // a system that cannot reserve; zeros will do
 	}
-	if err == syscall.ENOSPC {
+	if err == syscall.ENOSPC || err == syscall.EDQUOT {
 		return f.Truncate(before) // ext4 keeps what it could reserve: all that was free
 	}
 	return f.pathError("fallocate", err)

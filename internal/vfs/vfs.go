@@ -63,8 +63,8 @@ type File interface {
 	// Truncate cuts the file to size, or extends it with zeros that take no space.
 	Truncate(size int64) error
 	// Preallocate extends the file to size with zeros, and reserves the space for them where the
-	// system can do so. It never shortens a file. Where there is not so much space it does nothing, and
-	// that is no error: what is going to be written may find enough.
+	// system can do so. It never shortens a file. Where there is not so much space, on the disk or in a quota, it does
+	// nothing, and that is no error: what is going to be written may find enough.
 	Preallocate(size int64) error
 	// Datasync makes the content and the size durable.
 	Datasync() error
