@@ -25,6 +25,7 @@ type recovery struct {
 	l   Loader
 
 	found  Recovery
+	bytes  int64                // of the records that were replayed
 	passed []unreadableSnapshot // snapshots that could not be read, newest first
 	gaps   []gap                // over which the replay went
 	seen   []replayedTxn        // what was replayed, in ascending order
@@ -247,6 +248,7 @@ func (r *recovery) replayRecord(log file, at int64, payload []byte) error {
 	}
 	r.found.Zxid = zxid
 	r.found.Txns++
+	r.bytes += recordHeaderBytes + int64(len(payload)) + 1
 	r.seen = append(r.seen, replayedTxn{zxid, crc32.ChecksumIEEE(payload)})
 	return nil
 }

@@ -72,6 +72,7 @@ func Open(fs vfs.FS, o Options, l Loader) (_ *Store, err error) {
 		return nil, err
 	}
 	s.found, s.last = r.found, r.found.Zxid
+	s.logBytes.Store(r.bytes)
 	if r.found.Snapshot != "" {
 		s.hasSnapshot.Store(true)
 		s.whole[r.found.Snapshot] = true
@@ -130,7 +131,7 @@ func (s *Store) fail(err error) error {
 	return s.mu.failed
 }
 
-// LogBytes returns how many bytes were appended since the last snapshot was begun.
+// LogBytes returns how many bytes were appended since the last snapshot was begun, and replayed behind the one that was loaded.
 func (s *Store) LogBytes() int64 { return s.logBytes.Load() }
 
 // Close syncs what was appended, gives unused space back and unlocks the directories. It waits for

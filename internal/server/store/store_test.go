@@ -216,8 +216,12 @@ func TestRoll(t *testing.T) {
 	wantFiles(t, fs, "snapshot.0", "log.1", "snapshot.3")
 	mustAppend(t, s, creates(4, 26, 10))
 	wantFiles(t, fs, "snapshot.0", "log.1", "snapshot.3", "log.4")
+	appended := s.LogBytes()
 	mustClose(t, s)
 	s, w := mustOpen(t, fs, testOptions())
+	if got := s.LogBytes(); got != appended || got == 0 {
+		t.Errorf("%d bytes in the log after a restart, %d before", got, appended)
+	}
 	wantFiles(t, fs, "snapshot.0", "log.1", "snapshot.3", "log.4")
 	mustAppend(t, s, creates(27, 27, 10))
 	if err := s.WriteSnapshot(t.Context(), w.snapshot()); err != nil {
