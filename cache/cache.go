@@ -26,7 +26,8 @@ type Options struct {
 
 	// BytesMax is the largest number of bytes of paths and data together. If there are more, the cache ends with a
 	// *LimitError. Each znode takes up to 300 bytes of memory beside them, and the changes that are kept for slow readers up to
-	// 40 MiB, or what the last ones need. Default 256 MiB.
+	// 40 MiB, or what the last ones need. While znodes are read, up to 512 answers that are not counted yet come on top: 512 MiB
+	// where each znode has 1 MiB. Default 256 MiB.
 	BytesMax int64
 
 	// Logger gets a line for whatever an operator should know, such as a part that is read again. Default: silent.
@@ -142,6 +143,8 @@ func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Cac
 	c := &Cache{path: path, opt: opt, done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.mu.changed = make(chan struct{})
+	c.mu.behind = errUnread
+	c.mu.state.Stale = errUnread
 	go c.run(k)
 	for {
 		_, _, last, changed := c.since(0)
@@ -154,6 +157,8 @@ func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Cac
 		}
 	}
 }
+
+var errUnread = errors.New("not all has been read yet")
 
 // run follows the tree until Close, with one session after the other.
 func (c *Cache) run(k *client.Keeper) {
@@ -205,7 +210,8 @@ func (c *Cache) WaitFor(ctx context.Context, wanted func(View) bool) (View, erro
 func (c *Cache) Done() <-chan struct{} { return c.done }
 
 // Err returns nil until Done is closed, and then why the cache has ended: zk.ErrClosed after Close and after that of the
-// Keeper, a *LimitError, or what the server has refused.
+// Keeper, a *LimitError, a *client.SizeError of a znode whose data or list of children is larger than the session takes, or what the
+// server has refused.
 func (c *Cache) Err() error {
 	select {
 	case <-c.done:
@@ -226,7 +232,7 @@ func (c *Cache) Close(ctx context.Context) error {
 	return nil
 }
 
-// wait waits until changed is closed. The error says why ctx or the cache has ended.
+// wait waits until changed is closed. The error says why ctx or the cache has ended, and what keeps the cache from reading.
 func (c *Cache) wait(ctx context.Context, changed <-chan struct{}) error {
 	if err := c.Err(); err != nil {
 		return err
@@ -237,7 +243,11 @@ func (c *Cache) wait(ctx context.Context, changed <-chan struct{}) error {
 	case <-c.done:
 		return c.Err()
 	case <-ctx.Done():
-		return &client.OpError{Op: "cache", Path: c.path, Err: ending.Of(ctx)}
+		err := ending.Of(ctx)
+		if state, _ := c.State(); state.Stale != nil {
+			err = fmt.Errorf("%w (%v)", err, state.Stale)
+		}
+		return &client.OpError{Op: "cache", Path: c.path, Err: err}
 	}
 }
 
@@ -339,17 +349,19 @@ func (c *Cache) connected() {
 	c.tellStaleLocked()
 }
 
-// begin notes that a session begins, whose connections are counted from 1.
+// begin notes that everything is about to be read with a session, whose connections are counted from 1. Why there was no connection
+// before does not matter any more.
 func (c *Cache) begin(s *client.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.session, c.mu.conn = s, 0
+	c.mu.session, c.mu.conn, c.mu.cut = s, 0, nil
+	c.tellStaleLocked()
 }
 
-// tellStaleLocked tells readers whether the view may be behind, if that is new.
+// tellStaleLocked tells readers whether the view may be behind and why, if that is new.
 func (c *Cache) tellStaleLocked() {
 	why := cmp.Or(c.mu.cut, c.mu.behind)
-	if (c.mu.state.Stale == nil) == (why == nil) {
+	if fmt.Sprint(c.mu.state.Stale) == fmt.Sprint(why) {
 		return
 	}
 	c.mu.state.Stale = why

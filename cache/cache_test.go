@@ -37,13 +37,14 @@ type world struct {
 	k      *client.Keeper
 }
 
-func newWorld(t *testing.T, chroot string, oneShot bool) *world {
+// newWorld makes a world whose server refuses persistent watches with an error, or has them.
+func newWorld(t *testing.T, chroot string, refusal zk.Code) *world {
 	t.Helper()
 	w := &world{t: t, srv: zktest.New(t, zktest.Options{})}
 	w.writer = w.srv.Session(t, "writer")
 	dial := w.srv.Link("reader").Dial
-	if oneShot {
-		dial = withoutAddWatch(dial)
+	if refusal != zk.OK {
+		dial = withoutAddWatch(dial, refusal)
 	}
 	w.proxy = faultproxy.New(dial)
 	t.Cleanup(w.proxy.Close)
@@ -97,13 +98,30 @@ func (w *world) tree(dir string) string {
 
 // modes runs f with a server that has persistent watches, and with one that refuses them.
 func modes(t *testing.T, chroot string, f func(t *testing.T, w *world)) {
-	for _, mode := range []string{"persistent", "one-shot"} {
+	for mode, refusal := range map[string]zk.Code{"persistent": zk.OK, "one-shot": zk.ErrUnimplemented} {
 		t.Run(mode, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f(t, newWorld(t, chroot, mode == "one-shot"))
+				f(t, newWorld(t, chroot, refusal))
 			})
 		})
 	}
+}
+
+// A server with WatchManagerOptimized answers a persistent watch as if it could not decode the request.
+func TestAServerWithWatchManagerOptimized(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "", zk.ErrMarshalling)
+		w.put("/r/a", "1")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		c, err := cache.Open(ctx, w.k, "/r", cache.Options{})
+		must(t, err)
+		defer c.Close(context.Background())
+		w.put("/r/a", "2")
+		w.put("/r/b", "3")
+		synctest.Wait()
+		want(t, "view", text(c.View()), "/r= /r/a=2 /r/b=3")
+	})
 }
 
 // log collects the changes of a cache until its test ends.
@@ -370,6 +388,9 @@ func TestStaleDuringAReread(t *testing.T) {
 			if st.Stale == nil {
 				t.Fatalf("not stale after %v, with %s", stale, text(st.View))
 			}
+			if why := st.Stale.Error(); stale == 2*time.Second && why != "events may have been missed, and everything is read again" {
+				t.Errorf("while everything is read again, stale because of: %s", why)
+			}
 			time.Sleep(100 * time.Millisecond)
 			stale += 100 * time.Millisecond
 		}
@@ -378,6 +399,63 @@ func TestStaleDuringAReread(t *testing.T) {
 			t.Errorf("stale for %v, then %v", stale, st.Stale)
 		}
 		want(t, "view", text(st.View), "/r= /r/a=2")
+	})
+}
+
+// A wait that ends with its context says what has kept the cache from reading.
+func TestWhyNothingIsRead(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r/a", "1")
+		c := w.open("/r", cache.Options{})
+		open := func() string {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			_, err := cache.Open(ctx, w.k, "/r", cache.Options{})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Open: %v", err)
+			}
+			return fmt.Sprint(err)
+		}
+		hold := w.proxy.Hold(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Path: "/r/a"}, 4*time.Second)
+		want(t, "without an answer", open(), "cache /r: context deadline exceeded (not all has been read yet)")
+		hold.Remove()
+		time.Sleep(time.Minute)
+		w.proxy.Refuse(true)
+		w.proxy.CutAll()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.WaitFor(ctx, func(cache.View) bool { return false })
+		for _, got := range []string{open(), fmt.Sprint(err)} {
+			if !strings.HasPrefix(got, "cache /r: context deadline exceeded (") || !strings.Contains(got, "refused") {
+				t.Errorf("without a server: %s", got)
+			}
+		}
+		w.proxy.Refuse(false)
+	})
+}
+
+// What is larger than the session takes stays so: the cache does not try again without end.
+func TestAZnodeThatIsTooLargeForTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "", zk.OK)
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: w.srv.Dial, ReplyBytesMax: 2000})
+		must(t, err)
+		defer k.Close(context.Background())
+		w.put("/r/a", "1")
+		c, err := cache.Open(t.Context(), k, "/r", cache.Options{})
+		must(t, err)
+		defer c.Close(context.Background())
+		w.put("/r/a", strings.Repeat("x", 3000))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = cache.Open(ctx, k, "/r", cache.Options{})
+		for _, err := range []error{c.Err(), err} {
+			var size *client.SizeError
+			if !errors.As(err, &size) || !strings.HasPrefix(err.Error(), "cache /r: get /r/a: ") {
+				t.Errorf("got %v, want that /r/a is too large", err)
+			}
+		}
 	})
 }
 
@@ -546,7 +624,7 @@ const batch = 256
 
 func TestWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "", false)
+		w := newWorld(t, "", zk.OK)
 		c := w.open("/r", cache.Options{})
 		go func() {
 			time.Sleep(time.Minute)
@@ -615,7 +693,7 @@ func TestAnythingGoes(t *testing.T) {
 // A reader that does not keep up is told that it has missed something, and then the differences.
 func TestASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "", false)
+		w := newWorld(t, "", zk.OK)
 		w.put("/r", "0")
 		c := w.open("/r", cache.Options{})
 		n, rereads := 0, 0

@@ -29,6 +29,9 @@
 // way. If the root may not be read, the cache ends with zk.ErrNoAuth. Of a znode's Stat, the fields about its children
 // (Cversion, Pzxid, NumChildren) are those of the moment at which the znode itself was read last.
 //
-// The cache uses one persistent recursive watch (server 3.6 or later). Where the server has none, it sets two one-shot
-// watches for each znode and keeps the same promises, for up to OneShotNodesMax znodes.
+// ZooKeeper 3.6 to 3.8 keeps one kind of watch for each connection and path, the newest. With these, two caches of one Keeper at one
+// path have to agree in Options.Single, and the session must not set a one-shot watch there, or a cache misses changes without a word.
+//
+// The cache uses one persistent recursive watch (server 3.6 or later). Where the server has none, as with its option
+// WatchManagerOptimized, it sets two one-shot watches for each znode and keeps the same promises, for up to OneShotNodesMax znodes.
 package cache

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -20,9 +21,10 @@ const (
 
 // A follower follows the tree with one session. It reads what events name and publishes what has come of it.
 type follower struct {
-	c   *Cache
-	s   *client.Session
-	src source
+	c       *Cache
+	s       *client.Session
+	src     source
+	oneShot atomic.Bool // src has no persistent watch
 
 	// Of what has happened since the last take.
 	mu struct {
@@ -58,16 +60,15 @@ type reader interface {
 
 // follow keeps the cache up to date with one session; it is called again with the next one.
 func (c *Cache) follow(ctx context.Context, s *client.Session) error {
-	c.begin(s)
 	for {
+		c.begin(s)
 		f := &follower{c: c, s: s, wake: make(chan struct{}, 1)}
 		f.mu.paths = map[string]bool{}
 		err := f.follow(ctx)
 		if f.src != nil {
 			f.src.close()
 		}
-		var limit *LimitError
-		if ctx.Err() != nil || s.Err() != nil || errors.As(err, &limit) || errors.Is(err, zk.ErrNoAuth) {
+		if ctx.Err() != nil || s.Err() != nil || permanent(err) {
 			if s.Err() != nil {
 				c.stale(s.Err())
 			}
@@ -84,21 +85,24 @@ func (c *Cache) follow(ctx context.Context, s *client.Session) error {
 	}
 }
 
+// permanent reports whether reading fails in this way as often as it is tried.
+func permanent(err error) bool {
+	return errors.Is(err, ErrLimit) || errors.As(err, new(*client.SizeError)) || errors.Is(err, zk.ErrNoAuth)
+}
+
 // follow reads the part and what changes in it, until ctx ends or something fails.
 func (f *follower) follow(ctx context.Context) error {
-	if err := f.catchUp(ctx); err != nil {
-		return err
-	}
-	src, err := f.watch(ctx)
-	if err != nil {
-		return err
-	}
-	f.src = src
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wg.Go(func() { f.heedState(ctx) })
+	if err := f.catchUp(ctx); err != nil {
+		return err
+	}
+	if err := f.watch(ctx); err != nil {
+		return err
+	}
 	f.mark("", true)
 	for {
 		if err := f.readMarked(ctx); err != nil {
@@ -130,10 +134,10 @@ func (f *follower) catchUp(ctx context.Context) error {
 func (f *follower) heedState(ctx context.Context) {
 	for {
 		state, passed := f.s.State()
-		switch _, oneShot := f.src.(*oneShot); {
+		switch {
 		case state.Phase == client.Disconnected:
 			f.c.cutOff(state.Conn, state.Cause)
-		case state.Phase == client.Connected && oneShot:
+		case state.Phase == client.Connected && f.oneShot.Load():
 			f.c.connected()
 		}
 		select {
@@ -371,7 +375,7 @@ func (a *applier) remove(path string) {
 // limit checks the limits of the options.
 func (f *follower) limit(nodes int, bytes int64) error {
 	nodesMax := f.c.opt.NodesMax
-	if _, ok := f.src.(*oneShot); ok {
+	if f.oneShot.Load() {
 		nodesMax = min(nodesMax, OneShotNodesMax)
 	}
 	switch {
@@ -383,14 +387,18 @@ func (f *follower) limit(nodes int, bytes int64) error {
 	return nil
 }
 
-// watch returns the source that the server offers.
-func (f *follower) watch(ctx context.Context) (source, error) {
+// watch makes the source that the server offers.
+func (f *follower) watch(ctx context.Context) error {
 	watch, err := f.s.AddWatch(ctx, f.c.path, !f.c.opt.Single)
-	if errors.Is(err, zk.ErrUnimplemented) {
-		return newOneShot(f), nil
+	// A server with the option WatchManagerOptimized knows the request and has no such watches: the answer is ErrMarshalling.
+	if errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrMarshalling) {
+		f.src = newOneShot(f)
+		f.oneShot.Store(true)
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &persistent{f, watch}, nil
+	f.src = &persistent{f, watch}
+	return nil
 }

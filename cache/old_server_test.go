@@ -7,27 +7,30 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// unheardOf is the number of a request that no server knows.
+// unheardOf is the number of a request, and of a mode of watches, that no server knows.
 const unheardOf = 4242
 
-// withoutAddWatch makes a server of before 3.6 of one that has persistent watches: what asks for one arrives as a request
-// that the server does not know. Such servers answer that it is not implemented, and end the connection.
-func withoutAddWatch(dial faultproxy.Dialer) faultproxy.Dialer {
+// withoutAddWatch makes a server that refuses persistent watches of one that has them. With zk.ErrUnimplemented it is one of before
+// 3.6: what asks for one arrives as a request that the server does not know, so the answer ends the connection. With
+// zk.ErrMarshalling it is one with WatchManagerOptimized: the request arrives with a mode that the server does not have.
+func withoutAddWatch(dial faultproxy.Dialer, refusal zk.Code) faultproxy.Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		return &oldConn{Conn: nc}, nil
+		return &oldConn{Conn: nc, refusal: refusal}, nil
 	}
 }
 
 // oldConn rewrites requests on their way to the server.
 type oldConn struct {
 	net.Conn
-	shook bool // the handshake, which has no operation, is over
+	refusal zk.Code
+	shook   bool // the handshake, which has no operation, is over
 }
 
 // Write is called with whole frames, as the fault proxy sends them.
@@ -39,8 +42,12 @@ func (c *oldConn) Write(p []byte) (int, error) {
 		if n > len(rest) {
 			break
 		}
-		if op := wire.Op(binary.BigEndian.Uint32(rest[8:])); c.shook && (op == wire.OpAddWatch || op == wire.OpSetWatches2) {
+		switch op := wire.Op(binary.BigEndian.Uint32(rest[8:])); {
+		case !c.shook || op != wire.OpAddWatch && op != wire.OpSetWatches2:
+		case c.refusal == zk.ErrUnimplemented:
 			binary.BigEndian.PutUint32(rest[8:], unheardOf)
+		case op == wire.OpAddWatch: // which ends with the mode
+			binary.BigEndian.PutUint32(rest[n-4:], unheardOf)
 		}
 		c.shook = true
 		rest = rest[n:]

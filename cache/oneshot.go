@@ -11,8 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// oneShot is a source for servers without persistent watches (before 3.6): each znode has a watch on its data and one on
-// its children, which are set again whenever it is read. A goroutine waits for both.
+// oneShot is a source for servers without persistent watches (before 3.6, or with WatchManagerOptimized): each znode has a watch on its
+// data and one on its children, which are set again whenever it is read. A goroutine waits for both.
 type oneShot struct {
 	f  *follower
 	wg sync.WaitGroup // the goroutines that wait

@@ -25,5 +25,6 @@
 //
 // Names and ids are names of znodes, so they have no slash. Register writes dynamic instances, which go with the session;
 // Publish writes static ones, which stay. Both refuse an instance without an address. One without a port is registered, as in
-// Curator, and cannot be dialled. A Directory holds all services below its base.
+// Curator, and cannot be dialled. A Directory holds all services below its base. With ZooKeeper 3.6 to
+// 3.8, a one-shot watch of the same session at the base makes it miss changes.
 package discovery

@@ -26,5 +26,6 @@
 // JoinOptions.TakeOver is set.
 //
 // Joining is linear: a member watches its own znode and nothing else, so a thousand that join at once cause some events
-// for each. A Group gets an event for each change of the group; not every member needs one.
+// for each. A Group gets an event for each change of the group; not every member needs one. With ZooKeeper 3.6
+// to 3.8, a one-shot watch of the same session at the group's path makes it miss changes.
 package group
