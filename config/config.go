@@ -21,8 +21,8 @@ import (
 // Options configure a Value. The zero value of every field means its default.
 type Options[T any] struct {
 	// Default is what the layers are laid over; it is in force alone only with Optional. Each value is made of a copy of it,
-	// with copies of its maps, of its lists, and of what its pointers point at; what unexported fields refer to is shared. It
-	// must not contain itself.
+	// with copies of its maps, of its lists, and of what its pointers point at; what unexported fields refer to is shared, but for
+	// embedded structs. It must not contain itself.
 	Default T
 
 	// Decode sets what the data of a layer's znode says, which is never empty, and leaves all else in the value as it is: a

@@ -167,14 +167,17 @@ func TestOptionsAreCopied(t *testing.T) {
 	})
 }
 
-// Store needs to create a znode below that of the configuration. An error says that it is the other znode that was refused.
+// Store needs to create a znode below that of the configuration, and what is missing above it. An error says that it is the other znode
+// that was refused.
 func TestStoreNamesTheZnodeThatIsRefused(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		_, err := w.s.Create(t.Context(), "/c", nil, zk.Persistent, []zk.ACL{{Perms: zk.PermRead | zk.PermWrite, Scheme: "world", ID: "anyone"}})
 		must(t, err)
-		err = config.Store(t.Context(), w.k, "/c", []byte("{}"), zk.AnyVersion, config.StoreOptions{})
-		if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "create /c/_writer: ") {
-			t.Error(err)
+		for path, refused := range map[string]string{"/c": "/c/_writer", "/c/a/b": "/c/a"} {
+			err = config.Store(t.Context(), w.k, path, []byte("{}"), zk.AnyVersion, config.StoreOptions{})
+			if !errors.Is(err, zk.ErrNoAuth) || !strings.HasPrefix(err.Error(), "store "+path+": ") || !strings.Contains(err.Error(), "create "+refused+": ") {
+				t.Errorf("%v, want that %s was refused", err, refused)
+			}
 		}
 	})
 }
@@ -333,6 +336,7 @@ func TestStrict(t *testing.T) {
 		Rate  int
 		Limit struct{ Bytes int }
 		Peers map[string]struct{ Port int }
+		Start string `json:"-"`
 	}
 	in(t, func(t *testing.T, w *world) {
 		for i, c := range []struct {
@@ -344,7 +348,9 @@ func TestStrict(t *testing.T) {
 			{false, map[string]string{"": `{"rate":1,"burts":2}`}, "burts"},
 			{false, map[string]string{"": `{"rate":1,"limit":{"byte":2}}`}, "byte"},
 			{true, map[string]string{"rate": "1", "limit/bytes": "2", "peers/a/port": "3", "_writer": "x"}, ""},
+			{false, map[string]string{"": `{"rate":1,"-":"x"}`}, "-"},
 			{true, map[string]string{"rate": "1", "burts": "2"}, "/burts"},
+			{true, map[string]string{"rate": "1", "-": "x"}, "/-"},
 			{true, map[string]string{"rate": "1", "limit/byte": "2"}, "/limit/byte"},
 			{true, map[string]string{"rate": "1", "peers/a/prot": "2"}, "/peers/a/prot"},
 		} {
@@ -353,7 +359,7 @@ func TestStrict(t *testing.T) {
 				w.put(strings.TrimSuffix(layer+"/"+key, "/"), data)
 			}
 			lenient := open(w, config.Options[conf]{Keys: c.keys}, layer)
-			if got := lenient.Get(); got.Rate != 1 {
+			if got := lenient.Get(); got.Rate != 1 || got.Start != "" {
 				t.Errorf("%v: %+v", c.data, got)
 			}
 			v, err := config.Open(t.Context(), w.k, []string{layer}, config.Options[conf]{Keys: c.keys, Strict: true})
@@ -629,9 +635,15 @@ type farm struct {
 	Most    *big.Int
 	Zone    *time.Location `json:"-"`
 	base
+	*yard
 }
 
 type base struct{ Tags []string }
+
+type yard struct {
+	Gates []server
+	Size  int
+}
 
 func newFarm() farm {
 	return farm{
@@ -644,6 +656,7 @@ func newFarm() farm {
 		Most:    big.NewInt(12),
 		Zone:    time.Local,
 		base:    base{Tags: []string{"t"}},
+		yard:    &yard{[]server{{"g0", 30, nil}, {"g1", 31, nil}}, 3},
 	}
 }
 
@@ -659,7 +672,7 @@ func text(v any) string {
 // that a reader has taken before; and a value has nothing of those before it.
 func TestValuesShareNothing(t *testing.T) {
 	all := `{"hosts":["h"],"names":{"n":"x"},"main":{"name":"m","zones":["q"]},"servers":[{"name":"r"}],` +
-		`"pair":[{"name":"o"}],"extra":{"port":9,"zones":["f"]},"most":13,"tags":["u"]}`
+		`"pair":[{"name":"o"}],"extra":{"port":9,"zones":["f"]},"most":13,"tags":["u"],"gates":[{"name":"g"}],"size":4}`
 	for _, c := range []struct {
 		name string
 		opt  config.Options[farm]
@@ -670,7 +683,7 @@ func TestValuesShareNothing(t *testing.T) {
 			f.Most = nil // its digits cannot be copied
 			return json.Unmarshal(data, f)
 		}}},
-		{name: "keys", opt: config.Options[farm]{Keys: true}, keys: []string{"hosts", "h", "names/n", "x", "main/name", "m", "main/zones", "q"}},
+		{name: "keys", opt: config.Options[farm]{Keys: true}, keys: []string{"hosts", "h", "names/n", "x", "main/name", "m", "main/zones", "q", "size", "4"}},
 	} {
 		in(t, func(t *testing.T, w *world) {
 			var refuse atomic.Bool
@@ -711,7 +724,7 @@ func TestValuesShareNothing(t *testing.T) {
 			write(all, c.keys)
 			same("after good data")
 			good := v.Get()
-			if good.Hosts[0] != "h" || good.Names["n"] != "x" || good.Names["d"] != "default" || good.Main.Name != "m" || good.Main.Port != 1 || good.Zone != time.Local {
+			if good.Hosts[0] != "h" || good.Names["n"] != "x" || good.Names["d"] != "default" || good.Main.Name != "m" || good.Main.Port != 1 || good.Size != 4 || good.Zone != time.Local {
 				t.Errorf("%s: in force: %s", c.name, text(good))
 			}
 			goodText := text(good)
@@ -746,6 +759,7 @@ func TestAListReplacesAList(t *testing.T) {
 		{`{"extra":{"zones":["l","m"]}}`, `{"extra":{"port":5}}`, `"Extra":{"Name":"extra","Port":5,"Zones":["l","m"]}`},
 		{`{"tags":["l"]}`, `{"names":null}`, `"Names":null`},
 		{`{"tags":["l"]}`, `{"hosts":["u"]}`, `"Tags":["l"]`},
+		{`{"size":5}`, `{"gates":[{"name":"u0"}]}`, `"Gates":[{"Name":"u0","Port":0,"Zones":null}],"Size":5`},
 		{`{"pair":[{"zones":["l"]},{"port":7}]}`, `{}`, `"Pair":[{"Name":"","Port":0,"Zones":["l"]},{"Name":"","Port":7,"Zones":null}]`},
 		{`{"pair":[{"zones":["l"]},{"port":7}]}`, `{"pair":[{"port":3}]}`, `"Pair":[{"Name":"","Port":3,"Zones":null},null]`},
 		{`{"pair":[{"zones":["l"]},{"port":7}]}`, `{"pair":[]}`, `"Pair":[null,null]`},

@@ -33,7 +33,8 @@
 // # Limits
 //
 // Layers are cached with all that is below them (package cache), within its default limits: what is not configuration belongs
-// elsewhere. A list in a layer replaces the list of the layers behind
-// it; maps are merged. Of an element that several layers have, JSON takes that of the most specific one as a whole, and with
-// Options.Keys each key counts by itself.
+// elsewhere. With ZooKeeper 3.6 to 3.8, a one-shot watch of the same session at the path of a layer makes the Value miss changes.
+//
+// A list in a layer replaces the list of the layers behind it; maps are merged. Of an element that several layers have, JSON takes
+// that of the most specific one as a whole, and with Options.Keys each key counts by itself.
 package config

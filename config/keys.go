@@ -173,7 +173,10 @@ func setField(at reflect.Value, index []int, key []string, text string) error {
 // answersTo reports whether a field has a name: that of its json tag, or its own, whatever the case.
 func answersTo(f reflect.StructField, name string) bool {
 	tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	if tag != "" {
+	switch {
+	case f.Tag.Get("json") == "-": // it has no name; `json:"-,"` is that name
+		return false
+	case tag != "":
 		return tag == name
 	}
 	return strings.EqualFold(f.Name, strings.ReplaceAll(name, "-", ""))

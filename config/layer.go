@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"iter"
 	"reflect"
 	"slices"
 )
@@ -67,7 +68,7 @@ func wholeParts[T any](value *T) []reflect.Value {
 		switch kind := at.Kind(); {
 		case readsItself(at.Type()):
 		case kind == reflect.Struct:
-			for _, field := range at.Fields() {
+			for field := range fields(at) {
 				walk(field)
 			}
 		case !at.CanSet():
@@ -97,7 +98,7 @@ func detached[T any](value T) T {
 func detach(at reflect.Value) {
 	switch kind := at.Kind(); {
 	case kind == reflect.Struct:
-		for _, field := range at.Fields() {
+		for field := range fields(at) {
 			detach(field)
 		}
 	case kind == reflect.Array:
@@ -128,6 +129,21 @@ func detach(at reflect.Value) {
 			fresh.SetMapIndex(k, detachedElem(elem))
 		}
 		at.Set(fresh)
+	}
+}
+
+// fields returns the fields of a struct. What is embedded can be set, if it is a struct or points at one, also if its type is not
+// exported: decoders set its fields.
+func fields(at reflect.Value) iter.Seq[reflect.Value] {
+	return func(yield func(reflect.Value) bool) {
+		for f, field := range at.Fields() {
+			if kind := f.Type.Kind(); f.Anonymous && at.CanSet() && (kind == reflect.Struct || kind == reflect.Pointer) {
+				field = reflect.NewAt(f.Type, field.Addr().UnsafePointer()).Elem()
+			}
+			if !yield(field) {
+				return
+			}
+		}
 	}
 }
 

@@ -88,9 +88,12 @@ func Store(ctx context.Context, k *client.Keeper, path string, data []byte, vers
 	var op *client.OpError
 	if errors.As(err, &op) {
 		out.Err = op.Err
+		if op.Path != path && op.Path != "" { // the error names the other znode, whose outcome is not that of the write
+			out.Err = &client.OpError{Op: op.Op, Path: op.Path, Err: op.Err}
+		}
 	}
 	var failed *client.MultiError
-	if errors.As(err, &failed) && failed.Path == path { // otherwise the error names the other znode
+	if errors.As(err, &failed) && failed.Path == path {
 		out.Err = failed.Err
 	}
 	return out
