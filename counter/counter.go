@@ -89,8 +89,8 @@ var ErrOverflow = errors.New("the number does not fit the format")
 // An OverflowError says that a value does not fit the format.
 type OverflowError struct {
 	Format Format
-	Value  int64 // the value before the change
-	Delta  int64
+	Value  int64 // the value before the change; 0 if that does not matter, as for Set
+	Delta  int64 // what is added to it
 }
 
 func (e *OverflowError) Error() string {

@@ -232,9 +232,9 @@ func TestCountersOfOneSession(t *testing.T) {
 	})
 }
 
-// The counter is made anew, and the journal of one session gets the path that the journal of another had. Then answers of both
-// are lost: what is one's own is not taken for the other's.
-func TestAJournalAtThePathOfAnother(t *testing.T) {
+// The counter is made anew, with the journal of another session first. Then answers of both are lost: what is one's own is not
+// taken for the other's.
+func TestJournalsOfACounterThatIsMadeAnew(t *testing.T) {
 	for i := range 8 {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.New(t, zktest.Options{})
@@ -285,6 +285,36 @@ func TestAJournalAtThePathOfAnother(t *testing.T) {
 	}
 }
 
+// A session has one journal, however often its creation was given up without an answer.
+func TestAJournalWhoseCreationIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, p := keep(t, srv, "a")
+		c := open(t, k, counter.Options{Exact: true})
+		held := p.Hold(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: "/c/n/_", Times: faultproxy.Always}, time.Second)
+		made := int64(0)
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			_, err := c.Add(ctx, 1)
+			cancel()
+			switch {
+			case err == nil:
+				made++
+			case !errors.Is(err, context.DeadlineExceeded) || client.MaybeApplied(err):
+				t.Errorf("Add: %v", err)
+			}
+			time.Sleep(time.Second)
+		}
+		held.Remove()
+		if v, err := c.Add(t.Context(), 1); err != nil || v.Number != made+1 {
+			t.Errorf("the counter has %d, %v, with %d changes made", v.Number, err, made+1)
+		}
+		if n := len(srv.Tree("/c/n")) - 1; n != 1 {
+			t.Errorf("%d journals", n)
+		}
+	})
+}
+
 // A change that was not sent is not in doubt, however the requests before it have ended.
 func TestNotSent(t *testing.T) {
 	counterMade := faultproxy.Match{Ops: faultproxy.Creates(), Path: "/c/n"}
@@ -299,7 +329,7 @@ func TestNotSent(t *testing.T) {
 		{"the journal is made", true, func(p *faultproxy.Proxy) { p.Hold(journalMade, time.Hour) }},
 		{"the journal is looked for", true, func(p *faultproxy.Proxy) {
 			p.CutAfter(journalMade)
-			p.Hold(faultproxy.Match{Ops: faultproxy.Lists()}, time.Hour)
+			p.Hold(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Prefix: "/c/n/_"}, time.Hour)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,15 +12,15 @@ import (
 )
 
 // A journal is an ephemeral znode below a counter, for the Counters of one session. Each change sets both in one transaction: so
-// the version of the journal, which those Counters alone set, tells whether a change was made whose answer was lost.
+// the version of the journal, which those Counters alone set, tells whether a change was made whose answer was lost. Its name is
+// random, so a creation whose outcome is unknown is resolved by looking, and no journal has the path of another.
 type journal struct {
 	session *client.Session
 	counter string        // the counter's path
 	turn    chan struct{} // holds a token while a change uses what is below
-	path    string        // empty if the znode is not there
-	data    string        // random: it tells the journal from those of other sessions, which can have had the same path
+	path    string        // empty until the znode is created, and after it was found deleted
 	version int32         // changes that were made
-	unsure  bool          // the version has to be read: a change ended with its outcome unknown
+	unsure  bool          // the version has to be read, if the znode is there: a creation or a change ended with its outcome unknown
 }
 
 // journals are those of all sessions that live. They belong to sessions, because a program may make a Counter for each change.
@@ -79,7 +79,7 @@ func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(in
 		if err != nil {
 			return Value{}, err
 		}
-		results, err := s.Multi(ctx, client.OpSet(c.path, c.encode(number), v.Stat.Version), client.OpSet(j.path, []byte(j.data), j.version))
+		results, err := s.Multi(ctx, client.OpSet(c.path, c.encode(number), v.Stat.Version), client.OpSet(j.path, nil, j.version))
 		switch {
 		case err == nil:
 			j.version++
@@ -126,10 +126,9 @@ func (j *journal) open(ctx context.Context, acl []zk.ACL) error {
 	if j.path != "" && !j.unsure {
 		return nil
 	}
-	if j.path != "" {
-		if err := j.session.AwaitWrites(ctx); err != nil {
-			return err
-		}
+	if j.path == "" {
+		j.path = zk.Join(j.counter, journalName+rand.Text())
+	} else {
 		version, found, err := j.look(ctx)
 		if err != nil {
 			return err
@@ -139,30 +138,26 @@ func (j *journal) open(ctx context.Context, acl []zk.ACL) error {
 			return nil
 		}
 	}
-	data := rand.Text()
-	made, err := j.session.CreateOnce(ctx, zk.Join(j.counter, journalName), []byte(data), zk.EphemeralSequential, acl)
+	j.unsure = true
+	_, err := j.session.CreateOnce(ctx, j.path, nil, zk.Ephemeral, acl)
 	if err != nil {
 		return err
 	}
-	j.path, j.data, j.version, j.unsure = made.Path, data, 0, false
+	j.version, j.unsure = 0, false
 	return nil
 }
 
-// look returns the version of the znode. It is not found if it was deleted, or if the counter was as well and the journal of
-// another session has its path.
+// look returns the version of the znode, and whether it is there, once all that was sent before is decided.
 func (j *journal) look(ctx context.Context) (version int32, found bool, err error) {
-	data, stat, err := j.session.Get(ctx, j.path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return 0, false, nil
+	if err := j.session.AwaitWrites(ctx); err != nil {
+		return 0, false, err
 	}
-	return stat.Version, string(data) == j.data, err
+	stat, found, err := j.session.Exists(ctx, j.path)
+	return stat.Version, found, err
 }
 
 // wasCarriedOut reports whether the transaction whose answer was lost was carried out.
 func (j *journal) wasCarriedOut(ctx context.Context) (bool, error) {
-	if err := j.session.AwaitWrites(ctx); err != nil {
-		return false, err
-	}
 	version, found, err := j.look(ctx)
 	switch {
 	case err != nil:
