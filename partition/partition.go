@@ -226,7 +226,7 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 			return err
 		}
 		wanted := map[string]bool{}
-		for _, item := range p.opt.Allocate(p.items, members, p.id) {
+		for _, item := range p.opt.Allocate(slices.Clone(p.items), members, p.id) {
 			wanted[item] = true
 		}
 		for item, end := range ours {
@@ -272,25 +272,28 @@ var errMoved = errors.New("the item moves to another member")
 // awaitSettled waits until the members have not changed for a while, and returns their ids and the channel that is closed when
 // they change again.
 func (p *Partition) awaitSettled(ctx context.Context) ([]string, <-chan struct{}, error) {
+	var members []string
+	var settled <-chan time.Time // nil while the members are not known
 	for {
 		changed := p.group.Changed()
-		members := p.ids()
-		t := time.NewTimer(p.opt.Settle)
+		switch ids := p.ids(); {
+		case p.group.Stale() != nil:
+			settled = nil
+		case settled == nil || !slices.Equal(members, ids):
+			members, settled = ids, time.After(p.opt.Settle)
+		}
 		select {
-		case <-t.C:
+		case <-settled:
 			if p.group.Stale() == nil && slices.Equal(members, p.ids()) {
 				return members, changed, nil
 			}
+			settled = nil
 		case <-changed:
-			t.Stop()
 		case <-p.group.Done():
-			t.Stop()
 			return nil, nil, p.group.Err()
 		case <-p.member.Done():
-			t.Stop()
 			return nil, nil, p.member.Err()
 		case <-ctx.Done():
-			t.Stop()
 			return nil, nil, ending.Of(ctx)
 		}
 	}

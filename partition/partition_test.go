@@ -420,6 +420,39 @@ func TestAPersistentZnodeIsNoMember(t *testing.T) {
 	})
 }
 
+// Changes that are not the members' do not keep the items from being shared out.
+func TestWhatIsBesideTheMembersChanges(t *testing.T) {
+	in(t, func(w *world) {
+		w.join("a")
+		s := w.srv.Session(w.t, "other")
+		for range 50 {
+			_, err := s.Put(w.t.Context(), "/p/party/note", []byte("x"), nil)
+			must(w.t, err)
+			time.Sleep(200 * time.Millisecond)
+		}
+		if n, sum := w.judge.shares(); sum != 24 {
+			t.Errorf("shares: %v", n)
+		}
+	})
+}
+
+// Allocate may do with the items that it is given what it likes.
+func TestAllocateGetsACopyOfTheItems(t *testing.T) {
+	in(t, func(w *world) {
+		w.opt.Allocate = func(items, members []string, member string) []string {
+			defer clear(items)
+			return partition.Spread(items, members, member)
+		}
+		w.join("a")
+		time.Sleep(10 * time.Second)
+		w.join("b")
+		time.Sleep(10 * time.Second)
+		if n, sum := w.judge.shares(); sum != 24 || n["a"] == 0 || n["b"] == 0 {
+			t.Errorf("shares: %v", n)
+		}
+	})
+}
+
 // A Partition that is closed while there is no session has ended with zk.ErrClosed.
 func TestCloseWithoutASession(t *testing.T) {
 	in(t, func(w *world) {
