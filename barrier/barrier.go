@@ -86,10 +86,10 @@ var errMaybeOpened = errors.New("the answer was lost, and another client may hav
 
 func (c *closing) run(ctx context.Context, s *client.Session) error {
 	path, parent := c.b.path, zk.Parent(c.b.path)
-	for {
+	for awaited := false; ; {
 		var err error
-		if c.doubt { // it may still be carried out
-			err = s.AwaitWrites(ctx)
+		if c.doubt || awaited { // the create may still be carried out, or an earlier delete be on its way
+			awaited, err = true, s.AwaitWrites(ctx)
 		} else {
 			err = catchUp(ctx, s, path)
 		}
@@ -97,7 +97,11 @@ func (c *closing) run(ctx context.Context, s *client.Session) error {
 			return err
 		}
 		_, closed, err := s.Exists(ctx, path)
-		if closed || err != nil {
+		switch {
+		case err == nil && closed && !awaited:
+			awaited = true
+			continue
+		case err != nil || closed:
 			return err
 		}
 		now, there, err := s.Exists(ctx, parent) // behind the look at the barrier: it has what led to that

@@ -178,9 +178,9 @@ func TestALostSetIsRepeated(t *testing.T) {
 	})
 }
 
-// A barrier that looks open is open only once what was asked before is decided, on connections that are gone as well: the create of a
-// Set that was given up may still come.
-func TestRemoveAwaitsWhatWasAskedBefore(t *testing.T) {
+// A barrier that looks open, or closed, is so only once what was asked before is decided, on connections that are gone as well: the
+// create of a Set that was given up may still come, and so may the delete of a Remove.
+func TestWhatWasAskedBeforeIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		k, p := keep(t, srv, "a")
@@ -192,6 +192,11 @@ func TestRemoveAwaitsWhatWasAskedBefore(t *testing.T) {
 			t.Errorf("requests: %s", ops)
 		}
 		must(t, b.Set(t.Context()))
+		mark = p.Mark()
+		must(t, b.Set(t.Context()))
+		if ops := p.Since(mark).Asked().But(wire.OpPing).Ops(); ops != "sync, exists, multi, exists" {
+			t.Errorf("requests of Set, of one that is closed: %s", ops)
+		}
 		mark = p.Mark()
 		must(t, b.Remove(t.Context()))
 		if ops := p.Since(mark).Asked().But(wire.OpPing).Ops(); ops != "sync, exists, delete" {
@@ -300,11 +305,11 @@ func TestOutOfTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		ctx := t.Context()
-		newDouble := func(label string) *barrier.Double {
-			k, _ := keep(t, srv, label)
+		newDouble := func(label string) (*barrier.Double, *faultproxy.Proxy) {
+			k, p := keep(t, srv, label)
 			d, err := barrier.NewDouble(k, "/x/d", 2, barrier.Options{CleanupTimeout: time.Second})
 			must(t, err)
-			return d
+			return d, p
 		}
 		refused := func(what string, err, want error) {
 			t.Helper()
@@ -317,7 +322,8 @@ func TestOutOfTurn(t *testing.T) {
 			defer cancel()
 			return f(ctx)
 		}
-		a, b := newDouble("a"), newDouble("b")
+		a, requests := newDouble("a")
+		b, _ := newDouble("b")
 		refused("Leave at first", a.Leave(ctx), barrier.ErrNotEntered)
 		refused("Enter alone", within(a.Enter), context.DeadlineExceeded)
 		refused("Leave after an Enter that has failed", a.Leave(ctx), barrier.ErrNotEntered)
@@ -343,7 +349,11 @@ func TestOutOfTurn(t *testing.T) {
 		if len(srv.Tree("/x/d")) != 2 {
 			t.Fatalf("the znode is not there:\n%s", srv.Tree("/x/d"))
 		}
+		mark := requests.Mark()
 		must(t, a.Leave(ctx))
+		if ops := requests.Since(mark).Asked().But(wire.OpPing).Ops(); !strings.HasPrefix(ops, "multi, exists") {
+			t.Errorf("the look is not behind a create that may be on its way: %s", ops)
+		}
 		if got := srv.Tree("/x/d").String(); got != "/x/d\n" {
 			t.Errorf("left behind:\n%s", got)
 		}

@@ -331,7 +331,13 @@ func (d *Double) Leave(ctx context.Context) error {
 // leave leaves with one session: the first member by name waits for the last one, and is the last to go; all others go
 // and wait for the first. Znodes that are not of our round do not count.
 func (d *Double) leave(ctx context.Context, s *client.Session) error {
-	if err := catchUp(ctx, s, d.path); err != nil {
+	var err error
+	if d.behind { // the create of an Enter that has failed may still be on its way
+		err = s.AwaitWrites(ctx)
+	} else {
+		err = catchUp(ctx, s, d.path)
+	}
+	if err != nil {
 		return err
 	}
 	for {
