@@ -16,7 +16,8 @@ import (
 // more. It calls check at once and then every interval, with a context that ends after the interval, or after a second if
 // that is longer. The first error, or panic, ends the registration, and the first nil begins it again; a check that has not returned when its
 // context ends counts as an error, and is not called again before it has. check is also called while the registration waits for the
-// server, or for another owner of the id. What tolerates single failures is the check's own affair.
+// server, or for another owner of the id. What tolerates single failures is the check's own affair. RegisterOptions.TakeOver is for the
+// session that has the id when RegisterWhile is called, also if the instance becomes healthy later.
 //
 // The error is nil once ctx has ended and the instance is known to be gone. RegisterWhile also ends when the Keeper does,
 // or when the server refuses the instance.
@@ -44,13 +45,17 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 	var left *presence.Presence // the last one whose Close has failed; the znodes of those before it are gone
 	var over <-chan struct{}    // p.Done; nil if there is no p
 	c := checker{check: check, limit: max(interval, time.Second)}
+	with := opt.presence()
 	for {
+		if with.TakeOver && with.Rival == nil {
+			with.Rival = ownerOf(ctx, k, path, c.limit)
+		}
 		sick := c.run(ctx)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || with.TakeOver && with.Rival == nil: // not yet
 		case sick == nil && p == nil:
 			log.Info("discovery: healthy, the registration begins", "path", path)
-			if p, err = presence.Begin(k, path, i.Encode(), opt.presence()); err != nil {
+			if p, err = presence.Begin(k, path, i.Encode(), with); err != nil {
 				return err
 			}
 			over = p.Done()
@@ -61,7 +66,7 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 				left = p
 			}
 			if p.WasPresent() {
-				opt.TakeOver = false // what has the znode by now came later, and is waited for
+				with.TakeOver = false // what has the znode by now came later, and is waited for
 			}
 			p, over = nil, nil
 		}
@@ -81,6 +86,24 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 			return err
 		}
 	}
+}
+
+// ownerOf returns the session that has a znode, 0 if none has, and nil if no server has said it in time.
+func ownerOf(ctx context.Context, k *client.Keeper, path string, limit time.Duration) *int64 {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var owner *int64
+	k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		if err := s.Sync(ctx, path); err != nil {
+			return err
+		}
+		stat, _, err := s.Exists(ctx, path)
+		if err == nil {
+			owner = &stat.EphemeralOwner
+		}
+		return err
+	})
+	return owner
 }
 
 // A checker calls a health check on a goroutine that ends with it, one at a time.

@@ -154,7 +154,7 @@ func TestChecksThatAreLateOrPanic(t *testing.T) {
 	})
 }
 
-// A run is a RegisterWhile of the instance worker/1, which is healthy from the beginning.
+// A run is a RegisterWhile of the instance worker/1.
 type run struct {
 	sick atomic.Bool
 	stop context.CancelFunc
@@ -164,11 +164,13 @@ type run struct {
 const workerPath = "/services/worker/1"
 
 func registerWhile(t *testing.T, k *client.Keeper) *run {
-	return registerWhileWith(t, k, discovery.RegisterOptions{CloseTimeout: 2 * time.Second})
+	return registerWhileWith(t, k, false, discovery.RegisterOptions{CloseTimeout: 2 * time.Second})
 }
 
-func registerWhileWith(t *testing.T, k *client.Keeper, opt discovery.RegisterOptions) *run {
+// registerWhileWith begins a run, of an instance that may be sick from the beginning.
+func registerWhileWith(t *testing.T, k *client.Keeper, sick bool, opt discovery.RegisterOptions) *run {
 	r := &run{done: make(chan error, 1)}
+	r.sick.Store(sick)
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(t.Context())
 	check := func(context.Context) error {
@@ -247,36 +249,62 @@ func TestRegisterWhileOfALostAnswer(t *testing.T) {
 	})
 }
 
-// What has taken the id over while the instance was registered, or sick, keeps it: its process came later.
+// What has taken the id over while the instance was registered, or sick, keeps it: its process came later. So does what comes
+// before the instance was ever healthy.
 func TestRegisterWhileALaterOneTakesTheIDOver(t *testing.T) {
-	for _, sick := range []bool{false, true} { // when the later one comes
+	for _, c := range []struct{ atFirst, then bool }{{false, false}, {false, true}, {true, true}} { // whether the earlier one is sick, when the later one comes
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.New(t, zktest.Options{})
 			opt := discovery.RegisterOptions{TakeOver: true}
-			earlier := registerWhileWith(t, keep(t, srv, "a"), opt)
+			earlier := registerWhileWith(t, keep(t, srv, "a"), c.atFirst, opt)
 			time.Sleep(3 * time.Second)
-			earlier.sick.Store(sick)
+			earlier.sick.Store(c.then)
 			time.Sleep(3 * time.Second)
-			later := registerWhileWith(t, keep(t, srv, "b"), opt)
+			later := registerWhileWith(t, keep(t, srv, "b"), true, opt)
 			time.Sleep(3 * time.Second)
+			later.sick.Store(false)
+			time.Sleep(3 * time.Second)
+			if got := srv.Tree(workerPath).String(); !strings.Contains(got, "of b") {
+				t.Errorf("%+v: the later process has not taken the id over: %s", c, got)
+			}
 			earlier.sick.Store(true)
 			time.Sleep(3 * time.Second)
 			owner := srv.Tree(workerPath)[0].Stat.EphemeralOwner
 			earlier.sick.Store(false)
 			time.Sleep(time.Minute)
 			if now := srv.Tree(workerPath)[0].Stat.EphemeralOwner; now != owner {
-				t.Errorf("sick %v: the earlier process has taken the id back", sick)
+				t.Errorf("%+v: the earlier process has taken the id back", c)
 			}
 			later.stop()
 			must(t, <-later.done)
 			time.Sleep(time.Minute)
 			if len(srv.Tree(workerPath)) != 1 {
-				t.Errorf("sick %v: the earlier process does not register again when the later one has gone", sick)
+				t.Errorf("%+v: the earlier process does not register again when the later one has gone", c)
 			}
 			earlier.stop()
 			must(t, <-earlier.done)
 		})
 	}
+}
+
+// The session that has the id is replaced also if there is no server at first that could say which that is.
+func TestRegisterWhileTakesOverWithoutAServerAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		other := registerWhile(t, keep(t, srv, "other"))
+		k := keep(t, srv, "a")
+		srv.Link("a").Freeze()
+		r := registerWhileWith(t, k, false, discovery.RegisterOptions{TakeOver: true})
+		time.Sleep(time.Minute)
+		srv.Link("a").Heal()
+		time.Sleep(time.Minute)
+		if got := srv.Tree(workerPath).String(); !strings.Contains(got, "of a") {
+			t.Errorf("the id is not taken over: %s", got)
+		}
+		other.stop()
+		r.stop()
+		must(t, errors.Join(<-other.done, <-r.done))
+	})
 }
 
 // While the registration waits for another owner of the id, the check goes on, and a sick instance is not registered.

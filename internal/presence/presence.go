@@ -34,6 +34,9 @@ type Options struct {
 	// later is waited for, or two would take it from each other for ever, and so is one that is not ephemeral. Default: it is
 	// waited for in any case, as one of the same Keeper always is.
 	TakeOver bool
+	// Rival is the session that TakeOver may replace, 0 for none, where that was found out before. Default: the one that has the znode when
+	// this Presence looks first.
+	Rival *int64
 	// Container makes the znode's parent, if it is missing, as a container, which the server deletes some time after its
 	// last child, where the server knows containers.
 	Container bool
@@ -66,7 +69,7 @@ type Presence struct {
 	done   chan struct{} // closed when run has ended
 	turn   chan struct{} // closed when another Presence may keep the znode
 
-	rival    *int64         // used by run: the session that had the znode at first, while it may be taken over; nil if none was seen
+	rival    *int64         // used by run: the session that may be replaced, or that had the znode at first; nil if none was seen
 	ours     map[int64]bool // the sessions under which it was this one's turn, that may own the znode; written by run alone
 	removing chan struct{}  // holds a token while the znode is removed
 
@@ -122,7 +125,7 @@ func Begin(k *client.Keeper, path string, data []byte, opt Options) (*Presence, 
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Presence{k: k, path: path, opt: opt, done: make(chan struct{}), turn: make(chan struct{}),
+	p := &Presence{k: k, path: path, opt: opt, done: make(chan struct{}), turn: make(chan struct{}), rival: opt.Rival,
 		ours: map[int64]bool{}, removing: make(chan struct{}, 1)}
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, p.failed(opt.Op, err)
