@@ -139,8 +139,8 @@ func (t *Term) Work(f func(ctx context.Context) error) error {
 // ErrOverran if work goes on, and lock.ErrLost if the term was lost before. If ctx ends first, errors.Is finds
 // lock.ErrReleasePending, as after lock.Hold.Release, and the hand-over goes on without it.
 //
-// Do not call it from what Work runs: Resign waits for that, so it would wait for its own caller, or not at all with the work's own
-// context, which ends with the term. Return from the work instead, with ErrResigned if Run is to campaign again.
+// Do not call it from what Work runs, or from a hook of the lock, such as Hooks.Lost: Resign waits for both, so it would wait for its own
+// caller, or not at all with the work's own context, which ends with the term. Return instead, with ErrResigned if Run is to campaign again.
 func (t *Term) Resign(ctx context.Context) error {
 	if t.lock() == nil {
 		return errNoTerm
