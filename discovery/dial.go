@@ -10,6 +10,9 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Dial connects to an instance of a service, in turn. A port behind the name, as in "orders:80", is ignored, as it is by Transport:
@@ -72,8 +75,8 @@ func (d *Directory) each(ctx context.Context, name string, retry bool, addressOf
 			d.Failed(i)
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			errs = append(errs, err)
+		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("resolve %s: %w", zk.Join(d.base, name), ending.Of(ctx)))
 			break
 		}
 		began := time.Now()
@@ -108,6 +111,13 @@ func (d *Directory) Transport(next http.RoundTripper) http.RoundTripper {
 type transport struct {
 	d    *Directory
 	next http.RoundTripper
+}
+
+// CloseIdleConnections closes those of next. http.Client.CloseIdleConnections calls it.
+func (t *transport) CloseIdleConnections() {
+	if next, ok := t.next.(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
 }
 
 // queues reports whether a request may wait until others give a connection back, which says nothing of the instance.

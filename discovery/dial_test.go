@@ -72,6 +72,24 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
+type idler struct {
+	roundTripper
+	closed bool
+}
+
+func (i *idler) CloseIdleConnections() { i.closed = true }
+
+// A client closes the idle connections of what its Transport sends requests by.
+func TestCloseIdleConnections(t *testing.T) {
+	next := new(idler)
+	for _, n := range []http.RoundTripper{next.roundTripper, next} {
+		(&http.Client{Transport: new(discovery.Directory).Transport(n)}).CloseIdleConnections()
+	}
+	if !next.closed {
+		t.Error("they are not closed")
+	}
+}
+
 // A body that cannot be read again is sent to one instance only. That this one is dead, is noted all the same.
 func TestBodiesThatCannotBeReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +197,7 @@ func TestInstancesThatAreNotToBlame(t *testing.T) {
 			}
 		}
 		for _, left := range []time.Duration{-time.Second, time.Millisecond} {
-			ctx, cancel := context.WithTimeout(t.Context(), left)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), left, errors.New("no time"))
 			conn, err := d.Dial(ctx, "tcp", "s", func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -187,6 +205,9 @@ func TestInstancesThatAreNotToBlame(t *testing.T) {
 			cancel()
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v left: %v, %v", left, conn, err)
+			}
+			if left < 0 {
+				want(t, "a Dial without time", err.Error(), "resolve /services/s: no time")
 			}
 			allUsable(fmt.Sprint(left, " left"))
 		}

@@ -239,7 +239,7 @@ func (d *Directory) WaitFor(ctx context.Context, name string, wanted func([]Inst
 		return wanted(found)
 	})
 	if err != nil {
-		return nil, err
+		return nil, operr.Wrap("discovery", d.base, err, false)
 	}
 	return found, nil
 }

@@ -506,6 +506,7 @@ func BenchmarkResolve(b *testing.B) {
 func TestErrorsOfAClosedKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keep(t, zktest.New(t, zktest.Options{}), "a")
+		d := open(t, k, discovery.Options{})
 		must(t, k.Close(t.Context()))
 		_, err := discovery.Open(t.Context(), k, "/services", discovery.Options{})
 		for prefix, err := range map[string]error{
@@ -517,5 +518,8 @@ func TestErrorsOfAClosedKeeper(t *testing.T) {
 				t.Errorf("%v, want %s", err, prefix)
 			}
 		}
+		<-d.Done()
+		_, err = d.WaitFor(t.Context(), "db", func([]discovery.Instance) bool { return false })
+		want(t, "WaitFor", fmt.Sprint(err), d.Err().Error())
 	})
 }

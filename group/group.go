@@ -90,7 +90,7 @@ func (g *Group) WaitFor(ctx context.Context, wanted func([]Info) bool) ([]Info, 
 		return wanted(members)
 	})
 	if err != nil {
-		return nil, err
+		return nil, operr.Wrap("group", g.c.Path(), err, false)
 	}
 	return members, nil
 }
@@ -108,7 +108,7 @@ func (g *Group) Changes(ctx context.Context) iter.Seq2[Change, error] {
 		for ch, err := range g.c.Changes(ctx) {
 			switch {
 			case err != nil:
-				yield(Change{}, err)
+				yield(Change{}, operr.Wrap("group", g.c.Path(), err, false))
 				return
 			case ch.Kind == cache.Reread:
 				if !yield(Change{Kind: ch.Kind}, nil) {

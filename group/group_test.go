@@ -404,7 +404,21 @@ func TestOpenOfAClosedKeeper(t *testing.T) {
 		if _, err := group.Open(t.Context(), k, "/g", group.Options{}); !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), "group /g: ") {
 			t.Errorf("Open: %v", err)
 		}
+		if _, err := g.WaitFor(t.Context(), func([]group.Info) bool { return false }); fmt.Sprint(err) != g.Err().Error() {
+			t.Errorf("WaitFor: %v", err)
+		}
+		for _, err := range g.Changes(t.Context()) {
+			if fmt.Sprint(err) != g.Err().Error() {
+				t.Errorf("Changes: %v", err)
+			}
+		}
 	})
+}
+
+// The id of a session is printed as servers print it, whatever their own ids.
+func TestTheSessionOfATakenID(t *testing.T) {
+	err := &group.TakenError{Path: "/g/a", Owner: -0x7f00000000000001}
+	want(t, "error", err.Error(), "/g/a belongs to session 0x80ffffffffffffff (it goes with that session)")
 }
 
 // However often a member's Close runs out of time, it says so.

@@ -44,7 +44,7 @@ func (e *TakenError) Error() string {
 	if e.Owner == 0 {
 		return fmt.Sprintf("%s is there and not ephemeral (delete it)", e.Path)
 	}
-	return fmt.Sprintf("%s belongs to session 0x%x (it goes with that session)", e.Path, e.Owner)
+	return fmt.Sprintf("%s belongs to session 0x%x (it goes with that session)", e.Path, uint64(e.Owner))
 }
 
 // Is makes errors.Is(err, ErrTaken) hold.
