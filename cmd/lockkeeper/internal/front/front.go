@@ -410,6 +410,7 @@ func (f *front) pending() syscall.Signal {
 // the engine had told us about before it heard the order.
 func (f *front) finish(order string, limit time.Duration) (why string, lost bool) {
 	f.engine.tell(link.Order{Do: order})
+	f.guard.kill() // what lives now may live on: the deadline, if it passes meanwhile, is that of no child
 	patience := time.NewTimer(limit)
 	defer patience.Stop()
 	for {

@@ -419,6 +419,28 @@ func TestADaemonIsLeftAloneUnlessTheLockIsLost(t *testing.T) {
 	}
 }
 
+// While the lock is given back, which takes time without a server, its deadline may pass: no child works under it any more.
+func TestADaemonOutlivesTheDeadlineOfALockThatIsGivenBack(t *testing.T) {
+	s := play(t, "sh", "-c", "trap 'exit 0' USR1; setsid sh -c 'echo $$; kill -USR1 $PPID; exec sleep 1000' & wait; wait")
+	const loan = 5 * time.Second // the child would be told to end two seconds before it is over, and has to have ended by then
+	s.grant(loan)
+	s.order(link.DoStarted)
+	over := time.After(loan)
+	daemon, err := strconv.Atoi(s.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(daemon, syscall.SIGKILL)
+	s.order(link.DoRelease)
+	<-over
+	if _, err := proc.Find(daemon); err != nil {
+		t.Errorf("the daemon was ended: %v", err)
+	}
+	s.tell(link.Note{Is: link.IsReleased})
+	s.enc.Encode(say{Exit: true})
+	s.wantOutcome(0, Ran)
+}
+
 func TestChildrenOfAShellThatExecutedUsAreNotOurs(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
