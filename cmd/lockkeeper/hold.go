@@ -430,8 +430,10 @@ func newRelease() *cobra.Command {
 	return newAsk(doRelease, "End a hold that lockkeeper hold has begun", `Give the lock back that lockkeeper hold has taken, and return when that is known. The servers
 have to be the same as for hold, written in the same way, and the user too.
 
-Exit status: 0 given back, 66 there is no such hold, 70 the holder does not answer, 74 the hold
-had ended before: the lock was lost, the lease was over, or the holder was ended (told once).`, func(io.Writer, holderSays) error { return nil })
+Exit status: 0 given back, 66 there is no such hold, 69 no server has said that the
+lock is free: it is when the session has expired, 70 the holder does not answer, 74 the
+hold had ended before: the lock was lost, the lease was over, or the holder was ended
+(told once).`, func(io.Writer, holderSays) error { return nil })
 }
 
 func newRenew() *cobra.Command {

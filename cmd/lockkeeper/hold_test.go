@@ -208,6 +208,16 @@ func TestAHoldWithALease(t *testing.T) {
 	h.run("renew", "demo").want(66)
 }
 
+// The lock is another's only when the session has expired, so release must not say that it is free.
+func TestReleaseWithoutAServerIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	h.run("hold", "--lease", "1h", "demo").want(0)
+	srv.Link("").Refuse()
+	h.run("release", "demo").want(69, "release demo: could not make sure that /lockkeeper/locks/demo is free again")
+	h.run("release", "demo").want(66)
+}
+
 // A hold that has ended with its holder does not look to release like one that never was.
 func TestAHoldWhoseHolderIsEnded(t *testing.T) {
 	t.Parallel()

@@ -177,6 +177,9 @@ func (h *holder) run(f *holdFlags, changed func(string) bool) (holderSays, front
 	out := front.Run(cfg)
 	h.stop()
 	said := holderSays{Token: out.Token, Status: out.Status, Text: out.Text}
+	if out.Status == exit.OK && out.Unsure != "" {
+		said.Status, said.Text = exit.Unreachable, out.Unsure
+	}
 	h.mu.Lock()
 	if out.Kind == front.Lost || h.taken && !h.ending {
 		h.keepLoss(cmp.Or(out.Text, "the holder was ended by a signal, and the lock was given back"))

@@ -23,7 +23,7 @@ it, and otherwise with one of these. The other commands use the same numbers.
     2  doctor: something critical
    64  wrong usage, or settings that cannot work together
    66  there is no such lock, hold, configuration, group or service
-   69  no server could be reached
+   69  no server could be reached; release: the lock is free when the session expires
    70  a process of lockkeeper died before the command ran; release, renew: the holder
        does not answer
    71  the operating system refused something

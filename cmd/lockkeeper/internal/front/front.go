@@ -98,6 +98,7 @@ type Outcome struct {
 	Status int       // the process's exit status
 	Text   string    // for the user; empty if there is nothing to add to the child's own words
 	Token  int64     // of the hold, 0 if there was none; of several locks that of the first
+	Unsure string    // of a lock that was granted: why it may not be free yet; empty if it is
 	Child  *ChildEnd // if the child was started
 
 	Tokens map[string]int64 // of several locks, by their paths; nil for one, or if there was no hold
@@ -149,6 +150,7 @@ type front struct {
 	plan    link.Plan
 	child   child
 
+	unsure    string    // see Outcome
 	toldToEnd time.Time // when INT or TERM came first, or what made us leave the line
 
 	heedsStop bool // we catch TSTP; the parent did not have it ignored
@@ -167,6 +169,7 @@ func Run(cfg Config) Outcome {
 	defer f.close()
 	out := f.run()
 	if f.granted.Is == link.IsGranted {
+		out.Unsure = f.unsure
 		over := f.granted
 		over.Claims = nil // they are of the past, and mark what the engine may have to kill
 		out.Env = lockEnv(f.cfg.Env, f.cfg.Open, over, f.plan.Grace)
@@ -411,6 +414,7 @@ func (f *front) pending() syscall.Signal {
 func (f *front) finish(order string, limit time.Duration) (why string, lost bool) {
 	f.engine.tell(link.Order{Do: order})
 	f.guard.kill() // what lives now may live on: the deadline, if it passes meanwhile, is that of no child
+	f.unsure = fmt.Sprintf("could not make sure that %s is free again; it is when the session has expired", f.cfg.Name)
 	patience := time.NewTimer(limit)
 	defer patience.Stop()
 	for {
@@ -423,8 +427,11 @@ func (f *front) finish(order string, limit time.Duration) (why string, lost bool
 			switch {
 			case n.Is == link.IsLost:
 				why, lost = n.Text, true
-			case n.Is == link.IsReleased && n.Text != "":
-				f.say("%s", n.Text)
+			case n.Is == link.IsReleased:
+				f.unsure = n.Text
+				if n.Text != "" {
+					f.say("%s", n.Text)
+				}
 			}
 		case s := <-f.signals:
 			if s == syscall.SIGINT || s == syscall.SIGTERM {
@@ -435,7 +442,7 @@ func (f *front) finish(order string, limit time.Duration) (why string, lost bool
 		case <-patience.C:
 			f.engine.kill()
 			if !f.child.lost {
-				f.say("could not make sure that %s is free again; it is when the session has expired", f.cfg.Name)
+				f.say("%s", f.unsure)
 			}
 			return why, lost
 		}
