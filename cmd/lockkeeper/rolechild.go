@@ -120,6 +120,9 @@ func (f *accessFlags) withRoleChild(what string, argv []string, do func(*roleChi
 		return err
 	}
 	child.cmd.Env = f.passOn(os.Environ(), to)
+	if chooseServers(os.Getenv(serversVariable)) != to.Servers { // credentials of one ensemble are not for another
+		child.cmd.Env = append(child.cmd.Env, serversVariable+"="+to.Servers) // of two values the last counts
+	}
 	f.noticeLocal(what)
 	var k *client.Keeper
 	err = child.before(func(ctx context.Context) error {

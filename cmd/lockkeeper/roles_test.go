@@ -193,6 +193,20 @@ func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	h.run("members", "workers").want(66, "members /lockkeeper/groups/workers: the group has no member")
 }
 
+// The command of join and register finds the servers for which its credentials are.
+func TestACommandOfARoleFindsTheServers(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	h.env = append(h.env, "LOCKKEEPER_SERVERS=localhost:1")
+	auth := h.put("auth", "digest:u:secret\n")
+	for _, role := range []string{"join", "register --port 1"} {
+		args := append(strings.Fields(role), "--servers", srv.Addr(), "--auth-file", auth, "g", "--", "sh", "-c", "echo $LOCKKEEPER_SERVERS $LOCKKEEPER_AUTH_FILE")
+		if got, want := h.run(args...).want(0).stdout.String(), srv.Addr()+" "+auth+"\n"; got != want {
+			t.Errorf("the command of %s finds %q, want %q", role, got, want)
+		}
+	}
+}
+
 func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
