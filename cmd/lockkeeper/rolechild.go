@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
@@ -73,8 +71,8 @@ func (c *roleChild) run() error {
 		select {
 		case sig := <-c.signals:
 			interrupted = interrupted || sig == syscall.SIGINT
-			if (sig == syscall.SIGINT || sig == syscall.SIGQUIT) && term.IsTerminal(syscall.Stdin) {
-				continue // the terminal has sent it to the command as well
+			if (sig == syscall.SIGINT || sig == syscall.SIGQUIT) && front.HasTerminal() {
+				continue // the terminal, most likely, and to the command as well
 			}
 			c.cmd.Process.Signal(sig) // an error means that it has ended
 		case err := <-done:

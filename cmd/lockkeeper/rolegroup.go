@@ -149,7 +149,8 @@ absolute path of a znode. The member is an ephemeral znode, as Curator's GroupMe
 makes it. It is made before COMMAND starts, comes back after an expired session, and is
 deleted when COMMAND has ended. COMMAND goes on while no server can be reached.
 
-INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. If lockkeeper is killed,
+INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND; INT and QUIT are not in
+the foreground of a terminal, whose keys signal COMMAND, too. If lockkeeper is killed,
 COMMAND goes on, and the member is gone when the session has expired.
 
 Exit status: COMMAND's own, 128+n if signal n ended it, and

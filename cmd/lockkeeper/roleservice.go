@@ -145,7 +145,8 @@ only: a URL is healthy if GET answers with a status below 400, and a shell comma
 it ends with status 0. The registration comes back after an expired session. COMMAND
 goes on while no server can be reached.
 
-INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. If lockkeeper is killed,
+INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND; INT and QUIT are not in
+the foreground of a terminal, whose keys signal COMMAND, too. If lockkeeper is killed,
 COMMAND goes on, and the registration is gone when the session has expired.
 
 Exit status: COMMAND's own, 128+n if signal n ended it, and

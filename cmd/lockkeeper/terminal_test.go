@@ -244,6 +244,23 @@ func TestAWatchedListSaysThatItIsEmpty(t *testing.T) {
 	x.WaitFor("> ")
 }
 
+// The keys of a terminal signal a command that joins a group without us, whatever its standard input is; other signals of a job in the
+// background come to us alone.
+func TestInterruptsComeOnceToTheCommandOfJoin(t *testing.T) {
+	t.Parallel()
+	h, x := newHome(t), ptytest.Open(t)
+	h.shellOn(x)
+	h.put("count", "trap 'n=${n}x' INT; echo up; until [ $n ]; do sleep 0.02; done; sleep 0.3; sleep 0.3; echo interrupts: $n")
+	x.Type("echo | $LK join workers -- sh count\n")
+	x.WaitFor("\r\nup\r\n")
+	x.Type("\x03")
+	x.WaitFor("interrupts: x\r\n")
+	x.Type("$LK join workers -- sh count &\n")
+	x.WaitFor("up\r\n")
+	x.Type("kill -INT $!\n")
+	x.WaitFor("interrupts: x\r\n")
+}
+
 // ^C ends a loop around a command that joins a group, as it ends one around the command alone.
 func TestInterruptEndsALoopAroundJoin(t *testing.T) {
 	t.Parallel()

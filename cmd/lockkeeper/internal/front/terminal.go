@@ -23,6 +23,16 @@ func openTerminal() *terminal {
 	return &terminal{f}
 }
 
+// HasTerminal reports whether our process group has the controlling terminal, which sends the signals of its keys to the whole group.
+func HasTerminal() bool {
+	t := openTerminal()
+	if t == nil {
+		return false
+	}
+	defer t.Close()
+	return t.foreground() == syscall.Getpgrp()
+}
+
 func (t *terminal) fd() int { return int(t.Fd()) }
 
 // foreground returns the process group that has the terminal, or 0 if that cannot be told.
