@@ -210,7 +210,8 @@ func (f *accessFlags) value(flag accessFlag, config clientConfig) saidValue {
 	return saidValue{v.text, false, fmt.Sprintf("%s: %s = %s", v.where, flag.name, v.text), exit.Config}
 }
 
-// chooseServers returns the server list to use for what the user has named, or access.Local.
+// chooseServers returns the server list to use for what the user has named, or access.Local. Paths of sockets in it are absolute:
+// processes have different directories.
 func chooseServers(named string) string {
 	if named == "" {
 		return access.Local
@@ -221,7 +222,17 @@ func chooseServers(named string) string {
 			return access.Local
 		}
 	}
-	return named
+	entries := strings.Split(named, ",")
+	for i, entry := range entries {
+		socket, ok := strings.CutPrefix(strings.TrimSpace(entry), "unix:")
+		if !ok || filepath.IsAbs(socket) || strings.HasPrefix(socket, "@") { // what begins with @ is no path
+			continue
+		}
+		if path, err := filepath.Abs(socket); err == nil { // else there is no present directory, and no such socket
+			entries[i] = "unix:" + path
+		}
+	}
+	return strings.Join(entries, ",")
 }
 
 // passOn returns an environment in which commands find the servers as we do; where those are, they are told otherwise.

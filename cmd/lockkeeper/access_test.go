@@ -384,6 +384,11 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 		}
 	}
 	h.run("run", "--auth-file", shared, "demo", "--", "true").want(64, "--auth-file", "the keeper")
+	bytes := h.put("\xff", "digest:alice:sesame\n")
+	for _, command := range []string{"run demo -- true", "elect demo -- true", "hold --lease 1h demo"} {
+		words := strings.Fields(command)
+		h.run(append([]string{words[0], "--servers", address, "--auth-file", bytes}, words[1:]...)...).want(64, `/\xff" is not UTF-8`)
+	}
 }
 
 // Each term of an election has a session of its own, and so what is then in the files.

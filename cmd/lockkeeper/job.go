@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -146,6 +147,11 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 	to, err := f.settings()
 	if err != nil {
 		return front.Config{}, err
+	}
+	for _, name := range []string{to.Servers, to.CA, to.Cert, to.Key, to.AuthFile} {
+		if !utf8.ValidString(name) { // the engine is told in JSON
+			return front.Config{}, exit.Errorf(exit.Usage, "the name %q is not UTF-8 (a link to it can have another)", name)
+		}
 	}
 	label := f.label
 	if label == "" {

@@ -65,6 +65,19 @@ func TestServerServesAndEndsInPeace(t *testing.T) {
 	holder.signal(syscall.SIGKILL)
 }
 
+// The process that keeps a session works in another directory than its user.
+func TestASocketInThePresentDirectory(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address := "unix:" + h.dir + "/s"
+	h.server("--data", h.dir+"/data", "--listen", address)
+	for _, servers := range []string{"unix:s", "127.0.0.1:1,unix:./s"} {
+		h.run("run", "--servers", servers, "demo", "--", "sh", "-c", `test "${LOCKKEEPER_SERVERS##*,}" = `+address).want(0)
+	}
+	h.run("hold", "--servers", "unix:./s", "--lease", "1h", "demo").want(0)
+	h.run("release", "--servers", address, "demo").want(0)
+}
+
 // A server that says that it serves nothing has answered.
 func TestStatusOfAServerThatDoesNotServe(t *testing.T) {
 	t.Parallel()
