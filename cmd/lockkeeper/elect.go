@@ -151,9 +151,12 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 	}
 	ears := newEars()
 	cfg.Early = ears.early
+	var passed []syscall.Signal // on to the command
+	cfg.Ended = func() { passed = ears.heard(ears.hup, ears.quit) }
 	pauses := pacer{min: f.backoff, max: f.backoffMax}
 	for {
 		began := time.Now()
+		passed = nil
 		cfg.Engine = self() // the program may have been replaced meanwhile
 		out := front.Run(cfg)
 		f.log.informOfEnd(name, out)
@@ -164,7 +167,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 			return exit.Errorf(exit.OS, "%w", err)
 		}
 		f.tellLost(out)
-		heard := ears.heard()
+		heard := append(passed, ears.heard(ears.end, ears.user)...) // a later HUP or QUIT ends the pause
 		if !standsAgain(f.restart, out, heard) {
 			return &ranError{Outcome: told(out, heard), log: f.log}
 		}
@@ -198,9 +201,9 @@ func newEars() ears {
 	return e
 }
 
-// heard returns the signals that have been heard since it was last called.
-func (e ears) heard() (all []syscall.Signal) {
-	for _, ear := range []chan os.Signal{e.end, e.hup, e.quit, e.user} {
+// heard returns the signals that some of the ears have heard since it was last called.
+func (e ears) heard(some ...chan os.Signal) (all []syscall.Signal) {
+	for _, ear := range some {
 		select {
 		case s := <-ear:
 			all = append(all, s.(syscall.Signal))

@@ -321,6 +321,22 @@ func TestElectExitStatuses(t *testing.T) {
 	}
 }
 
+// A signal that comes after the command has ended, here while the command of --on-lost runs, is none that was passed on: it ends the
+// candidate.
+func TestASignalBetweenTwoTermsEndsACandidate(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		h := newHome(t)
+		j := h.start("elect", "--on-lost", "echo between >&2; until [ -e $DIR/end ]; do sleep 0.02; done", "demo", "--", "sh", "-c", stay)
+		j.see("up")
+		h.run("break", "--force", electionsPath+"/demo").want(0)
+		j.seeError("between")
+		j.signal(sig)
+		h.put("end", "")
+		j.want(128 + int(sig))
+	}
+}
+
 // A server that cannot be reached is looked for until it can.
 func TestElectWaitsForServers(t *testing.T) {
 	t.Parallel()

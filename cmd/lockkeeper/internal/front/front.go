@@ -74,6 +74,10 @@ type Config struct {
 	// Granted is called when the lock has been granted, with its token. It may be nil.
 	Granted func(token int64)
 
+	// Ended is called when the child has ended, and all that worked under the lock. Signals that come later are not the child's. It may
+	// be nil.
+	Ended func()
+
 	// Awareness is told when the process of Open.Watched knows that the lock is held. Before that the process is left
 	// alone, whatever ends. Nil: it knows.
 	Awareness *Awareness
@@ -203,6 +207,9 @@ func (f *front) run() Outcome {
 		return out
 	}
 	out = f.attend()
+	if f.cfg.Ended != nil {
+		f.cfg.Ended()
+	}
 	f.cfg.Standing.end()
 	if f.child.lost || out.Child.Exit != 0 {
 		f.endWatched()
