@@ -53,11 +53,18 @@ func programIn(script string) string {
 			case !slices.Contains([]string{"cd", "set", "export", "umask", "trap", "echo", "printf", "read", "test", "mkdir", "rm", "touch", "date", "true"}, word):
 				return filepath.Base(word)
 			}
-			if strings.Count(part, "'")%2 == 1 || strings.Count(part, `"`)%2 == 1 { // what ended the part is in quotes
+			if !closed(part) {
 				return ""
 			}
 			break
 		}
 	}
 	return ""
+}
+
+// closed reports whether it is plain that what follows a part of a script is a command: what has ended the part is not quoted, nor in
+// a comment, and no here-document follows.
+func closed(part string) bool {
+	single, double := strings.Count(part, "'"), strings.Count(part, `"`)
+	return single%2 == 0 && double%2 == 0 && single*double == 0 && !strings.ContainsAny(part, `\#`) && !strings.Contains(part, "<<")
 }
