@@ -242,6 +242,23 @@ func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {
 	h.run("discover", "orders").want(66)
 }
 
+// The time of a registration is its client's word, and what one has written does not take the others away.
+func TestAnInstanceOfAnOddTime(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	for id, at := range map[string]string{"a": "1700000000000000000", "b": "0"} { // milliseconds are meant
+		h.run("z", "create", "-p", "/lockkeeper/services/orders/"+id, `{"name":"orders","id":"`+id+`","address":"h","port":1,"registrationTimeUTC":`+at+`}`).want(0)
+	}
+	h.run("discover", "orders").want(0)
+	var lines []instanceLine
+	if err := json.Unmarshal([]byte(h.run("discover", "orders", "--json").want(0).stdout.String()), &lines); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 2 || !lines[0].Registered.IsZero() || !lines[1].Registered.Equal(time.UnixMilli(0)) {
+		t.Errorf("discover --json: %+v", lines)
+	}
+}
+
 func TestAServiceIsCheckedByACommand(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -31,7 +31,7 @@ type instanceLine struct {
 	Port       int       `json:"port,omitempty"`
 	SSLPort    int       `json:"sslPort,omitempty"`
 	Disabled   bool      `json:"disabled,omitempty"`
-	Registered time.Time `json:"registered"`
+	Registered time.Time `json:"registered,omitzero"`
 }
 
 func newDiscover() *cobra.Command {
@@ -113,6 +113,9 @@ func printInstances(w io.Writer, all []discovery.Instance, asJSON, line bool) er
 	rows := [][]string{{"ADDRESS", "PORT", "REGISTERED", "ID"}}
 	for i, in := range all {
 		lines[i] = instanceLine{ID: in.ID, Address: in.Address, Port: in.Port, SSLPort: in.SSLPort, Disabled: in.Disabled, Registered: in.Registered}
+		if y := in.Registered.Year(); y < 0 || y > 9999 { // it is the client's word, and JSON has no form for such a time
+			lines[i].Registered = time.Time{}
+		}
 		port := in.Port
 		if port == 0 {
 			port = in.SSLPort
