@@ -25,7 +25,7 @@ func TestRunHelpFitsOnAScreen(t *testing.T) {
 	}
 	for topic, words := range map[string][]string{
 		"exit-codes":  {"   76  ", "--status-file"},
-		"signals":     {"setsid", "--revocable", "lk-guard"},
+		"signals":     {"setsid", "--revocable", "lk-guard", "trap \"\" PIPE"},
 		"environment": {"LOCKKEEPER_TOKEN", "LOCKKEEPER_TLS_CA"},
 	} {
 		if !strings.Contains(help, "help "+topic) {

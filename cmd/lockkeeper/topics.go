@@ -55,6 +55,10 @@ process group, as a key at a terminal is. A step of a script is spared by
 (trap '' USR1; exec STEP). A second INT or TERM kills the command if it comes 0.2s
 after the first, or later.
 
+A command ignores INT and HUP if lockkeeper was started so (nohup), and no others: not the
+PIPE that systemd has its services ignore, so a closed connection may end the command
+(status 141). It has to ignore PIPE itself: sh -c 'trap "" PIPE; exec COMMAND'.
+
 While run waits for the lock, any of them ends it. A candidate of elect that waits
 ends too, except on USR1 and USR2, which it ignores. While there is no server, its
 place in the queue lasts until its session expires. A run that is stopped (Ctrl-Z)

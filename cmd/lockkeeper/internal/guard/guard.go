@@ -73,7 +73,8 @@ func Run(p Pipes, cell *link.Cell, spare func(proc.Process) bool) error {
 		return err
 	}
 	// A signal to all of a service's processes is meant for the front. They are caught and not
-	// ignored, because what is ignored is inherited; what was ignored before us, the child is to ignore.
+	// ignored, because what is ignored is inherited. An INT or HUP that was ignored before us the child is to ignore. Go does not tell of
+	// others, such as PIPE: the child has them with their default action.
 	drop := make(chan os.Signal, 1)
 	for _, sig := range []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
