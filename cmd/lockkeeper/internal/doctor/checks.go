@@ -16,7 +16,7 @@ type Group struct {
 var Checks = []Group{
 	{"Over the network, with srvr, mntr, conf or the admin port, and one session", []Check{
 		{"unreachable", "a server that does not answer"},
-		{"serving", "a server that runs and serves no requests"},
+		{"serving", "a server that runs and serves no requests, or only reads"},
 		{"session", "servers that answer and give no session"},
 		{"standalone", "a single server"},
 		{"separate", "a server that stands alone beside others"},

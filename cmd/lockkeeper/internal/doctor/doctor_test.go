@@ -81,6 +81,7 @@ var harms = []harm{
 			e.Servers[i].Status, e.Servers[i].Err = nil, fourletter.ErrNotServing
 		}
 	}, severity: Critical, evidence: "no majority"},
+	{check: "serving", ensemble: func(e *Ensemble) { e.Servers[0].Status.Mode = "read-only" }, severity: Critical, evidence: "or only reads, while others have a leader"},
 	{check: "session", ensemble: func(e *Ensemble) { e.SessionErr = errors.New("not permitted") }, severity: Critical, evidence: "not permitted"},
 	{check: "separate", ensemble: func(e *Ensemble) { e.Servers[0].Status.Mode = "standalone" }, severity: Critical, evidence: "a: standalone"},
 	{check: "standalone", ensemble: single, severity: Note, evidence: "single"},
@@ -159,6 +160,13 @@ var harms = []harm{
 	{check: "myid", machine: func(m *Machine) { m.MyIDErr = fs.ErrPermission }, severity: Note, evidence: "left out: permission denied"},
 	{check: "myid", machine: func(m *Machine) { m.MyIDErr = errors.New("is a directory") }, severity: Critical, evidence: "is a directory"},
 	{check: "myid", machine: func(m *Machine) { m.MyID = "server.2" }, severity: Critical, evidence: "no number"},
+	{check: "myid", machine: func(m *Machine) { m.MyID = "2 \n" }, severity: Critical, evidence: "its first line is \"2 \", and no number"},
+	{check: "myid", machine: func(m *Machine) { m.MyID = "" }, severity: Critical, evidence: "no number"},
+	{check: "config", machine: func(m *Machine) { m.Settings["clientPort"], m.Settings["server.2"] = "2182", "b:2888:3888;2181" },
+		severity: Critical, evidence: "clientPort=2182 and clientPortAddress, which is not set, are not what server.2=b:2888:3888;2181 says"},
+	{check: "config", machine: func(m *Machine) {
+		m.Settings["clientPort"], m.Settings["clientPortAddress"], m.Settings["server.2"] = "2181", "10.0.0.2", "b:2888:3888;2181"
+	}, severity: Critical, evidence: "clientPortAddress, which is 10.0.0.2, are not"},
 	{check: "myid", machine: func(m *Machine) { m.MyID = "4" }, severity: Critical, evidence: "there is no server.4"},
 	{check: "myid", machine: func(m *Machine) {
 		m.MyID = "300"
@@ -269,12 +277,44 @@ func TestWhatIsNoHarm(t *testing.T) {
 			m.Settings = map[string]string{"jute.maxbuffer": "2000000", "autopurge.purgeInterval": "1"}
 			m.Faults = []Fault{{"server.1=a: must be HOST:QUORUMPORT:ELECTIONPORT", "/etc/zoo.cfg:9"}}
 		},
+		"a myid with a line behind the number": func(_ *Ensemble, m *Machine) { m.MyID = "2\r\nnote" },
+		"an even number of members in groups": func(e *Ensemble, m *Machine) {
+			*e = Ensemble{}
+			m.Settings["server.4"], m.Settings["group.1"], m.Settings["group.2"], m.Settings["weight.4"] = "d:2888:3888", "1:2", "3:4", "0"
+		},
+		"one address for clients in two places": func(_ *Ensemble, m *Machine) {
+			m.Settings["clientPort"], m.Settings["clientPortAddress"], m.Settings["server.2"] = "2181", "[::1]", "b:2888:3888;[::1]:2181"
+		},
+		"all addresses in one of two places": func(_ *Ensemble, m *Machine) {
+			m.Settings["clientPort"], m.Settings["server.2"] = "2181", "b:2888:3888;b:2181"
+		},
+		"addresses that are names": func(_ *Ensemble, m *Machine) {
+			m.Settings["clientPort"], m.Settings["clientPortAddress"], m.Settings["server.2"] = "2181", "b.example.org", "b:2888:3888;10.0.0.2:2181"
+		},
 		"a heap that nothing says": func(_ *Ensemble, m *Machine) { m.Flags = nil },
 	} {
 		e, m := healthy(), member()
 		change(&e, m)
 		if f := Examine(e, m); len(f) > 0 {
 			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// A server alone needs no myid, but does not start with one that is no number.
+func TestMyIDOfAServerAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		err  error
+		want int
+	}{"missing": {"", fs.ErrNotExist, 0}, "of another": {"7\n", nil, 0}, "a word": {"two\n", nil, 1}, "empty": {"", nil, 1}} {
+		m := member()
+		delete(m.Settings, "server.1")
+		delete(m.Settings, "server.3")
+		m.MyID, m.MyIDErr = c.text, c.err
+		found := slices.DeleteFunc(Examine(Ensemble{}, m), func(f Finding) bool { return f.Check != "myid" })
+		if len(found) != c.want {
+			t.Errorf("%s: %v, want %d", name, found, c.want)
 		}
 	}
 }
@@ -325,13 +365,13 @@ func TestStrangers(t *testing.T) {
 
 func TestParseMember(t *testing.T) {
 	for line, want := range map[string]Member{
-		"a:2888:3888":                                  {"7", "a:2888:3888", false, ""},
-		"a:2888:3888:participant;2181":                 {"7", "a:2888:3888", false, "a:2181"},
-		"a:2888:3888:observer;0.0.0.0:2181":            {"7", "a:2888:3888", true, "a:2181"},
-		"a:2888:3888:OBSERVER":                         {"7", "a:2888:3888", true, ""},
-		"b:1:2:observer|a:1:2:observer":                {"7", "a:1:2|b:1:2", true, ""},
-		"[fe80::1]:2888:3888;[fe80::1]:2181;[::]:2281": {"7", "[fe80::1]:2888:3888", false, "[fe80::1]:2181"},
-		"b:2888:3888|a:2888:3888":                      {"7", "a:2888:3888|b:2888:3888", false, ""},
+		"a:2888:3888":                                  {"7", "a:2888:3888", false, "", false},
+		"a:2888:3888:participant;2181":                 {"7", "a:2888:3888", false, "a:2181", false},
+		"a:2888:3888:observer;0.0.0.0:2181":            {"7", "a:2888:3888", true, "a:2181", false},
+		"a:2888:3888:OBSERVER":                         {"7", "a:2888:3888", true, "", false},
+		"b:1:2:observer|a:1:2:observer":                {"7", "a:1:2|b:1:2", true, "", false},
+		"[fe80::1]:2888:3888;[fe80::1]:2181;[::]:2281": {"7", "[fe80::1]:2888:3888", false, "[fe80::1]:2181", false},
+		"b:2888:3888|a:2888:3888":                      {"7", "a:2888:3888|b:2888:3888", false, "", false},
 	} {
 		if m := ParseMember("server.7", line); m != want {
 			t.Errorf("%s: %+v, want %+v", line, m, want)

@@ -68,6 +68,7 @@ type Member struct {
 	Servers  string // host:quorum:election, several with |
 	Observer bool
 	Client   string // host:port for clients; empty if the line does not say
+	Grouped  bool   // quorums go by groups and weights, and not by the number of members
 }
 
 // ParseMember reads a server.N line: host:quorum:election[:role][;[host:]port].
@@ -123,10 +124,16 @@ func (m Member) Hosts() (all []string) {
 
 // MembersOf returns the members in settings, by number.
 func MembersOf(settings map[string]string) (all []Member) {
+	grouped := false
+	for key := range settings {
+		grouped = grouped || strings.HasPrefix(key, "group") || strings.HasPrefix(key, "weight")
+	}
 	for key, value := range settings {
 		if id, ok := strings.CutPrefix(key, "server."); ok {
 			if _, err := strconv.Atoi(id); err == nil {
-				all = append(all, ParseMember(key, value))
+				m := ParseMember(key, value)
+				m.Grouped = grouped
+				all = append(all, m)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -123,24 +124,64 @@ func (x *examination) unread(check, where, mend string, err error) {
 func (x *examination) identity() {
 	m := x.machine
 	members := MembersOf(m.Settings)
-	if len(members) == 0 || len(members) == 1 && !strings.EqualFold(m.Settings["standaloneEnabled"], "false") {
-		return // it has no use for one
+	alone := len(members) == 0 || len(members) == 1 && !strings.EqualFold(m.Settings["standaloneEnabled"], "false")
+	path, line := m.DataDir.Path+"/myid", m.MyID
+	if end := strings.IndexAny(line, "\r\n"); end >= 0 {
+		line = line[:end] // Apache ZooKeeper reads no further
 	}
-	path, text := m.DataDir.Path+"/myid", strings.TrimSpace(m.MyID)
-	id, err := strconv.Atoi(text)
+	id, err := strconv.ParseInt(line, 10, 64)
+	own := slices.IndexFunc(members, func(o Member) bool { n, _ := strconv.ParseInt(o.ID, 10, 64); return n == id })
 	switch {
+	case m.ours(): // it has no use for the file
 	case m.DataDir.Path == "" || m.DataDir.Err != nil: // which is a finding of its own
+	case alone && m.MyIDErr != nil: // it needs none
 	case errors.Is(m.MyIDErr, fs.ErrNotExist):
 		x.find(Critical, "myid", path, "write the N of this machine's server.N line into it", "it is missing: the server does not start without")
 	case m.MyIDErr != nil:
 		x.unread("myid", path, "it is a file that the server's user may read", m.MyIDErr)
 	case err != nil:
-		x.find(Critical, "myid", path, "write the number alone into it, the N of this machine's server.N line", "it is %.40q, and no number", text)
-	case !slices.ContainsFunc(members, func(o Member) bool { n, _ := strconv.Atoi(o.ID); return n == id }):
+		x.find(Critical, "myid", path, "write the number alone into it, without blanks, the N of this machine's server.N line", "its first line is %.40q, and no number: the server does not start", line)
+	case own < 0 && alone:
+	case own < 0:
 		x.find(Critical, "myid", path, "write the N of this machine's server.N line into it, or add the line on all members", "it is %d, and there is no server.%d: %s", id, id, lines(members))
-	case id < 1 || id > idMax:
-		x.find(Warning, "myid", path, "number the members from 1 to 255", "it is %d: only 1 to %d are numbers of members", id, idMax)
+	default:
+		x.clientAddress(members[own])
+		if !alone && (id < 1 || id > idMax) {
+			x.find(Warning, "myid", path, "number the members from 1 to 255", "it is %d: only 1 to %d are numbers of members", id, idMax)
+		}
 	}
+}
+
+// clientAddress compares the two addresses for clients that this machine's member may have: of its line, and of clientPort. Names of
+// hosts are not looked up.
+func (x *examination) clientAddress(own Member) {
+	m := x.machine
+	line := "server." + own.ID + "=" + m.Settings["server."+own.ID]
+	_, text, _ := strings.Cut(line, ";")
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		host, port = "", text
+	}
+	static := m.Settings["clientPort"]
+	n, err := strconv.Atoi(static)
+	inLine, errInLine := strconv.Atoi(port)
+	if err != nil || errInLine != nil || n == 0 {
+		return // there are no two, or one is a fault of its own
+	}
+	a, b := addressOf(m.Settings["clientPortAddress"]), addressOf(host)
+	differ := !a.Equal(b) && (b.IsUnspecified() || a != nil && b != nil)
+	if n != inLine || differ && !a.IsUnspecified() {
+		x.find(Critical, "config", m.Config, "remove clientPort and clientPortAddress, or what is behind the ; of "+line,
+			"clientPort=%s and clientPortAddress, which is %s, are not what %s says: Apache ZooKeeper does not start", static, shown(m.Settings["clientPortAddress"]), line)
+	}
+}
+
+// addressOf returns where a port listens by a setting: everywhere if it is empty. It is nil for a name.
+func addressOf(host string) net.IP {
+	if host == "" {
+		return net.IPv4zero
+	}
+	return net.ParseIP(strings.Trim(host, "[]"))
 }
 
 // disks looks at the directories.

@@ -13,6 +13,9 @@ import (
 // membersLeast is how many voting members go on without one of them.
 const membersLeast = 3
 
+// readOnly is the mode of a server without a majority, if its configuration lets it serve reads.
+const readOnly = "read-only"
+
 // mends of more than one finding.
 const (
 	mendMajority = "a majority of the members has to run and to reach each other at the ports of their server.N lines"
@@ -26,14 +29,14 @@ func (x *examination) roles(members []Member) {
 	seen := map[string]bool{} // a list may name a member twice
 	for _, s := range x.Servers {
 		switch {
+		case errors.Is(s.Err, fourletter.ErrNotServing), s.Status != nil && s.Status.Mode == readOnly:
+			waiting = append(waiting, s.Name)
 		case s.Status != nil:
 			key := s.Config["serverId"] + " " + lines(MembersOf(s.Config))
 			if !seen[key] || s.Config["serverId"] == "" || s.Status.Mode == "standalone" {
 				modes[s.Status.Mode] = append(modes[s.Status.Mode], s.Name)
 			}
 			seen[key] = true
-		case errors.Is(s.Err, fourletter.ErrNotServing):
-			waiting = append(waiting, s.Name)
 		default:
 			x.find(Critical, "unreachable", s.Name, "start it, or look into its log and the network between", "it does not answer: %v", s.Err)
 		}
@@ -53,9 +56,9 @@ func (x *examination) roles(members []Member) {
 	}
 	switch {
 	case len(waiting) > 0 && len(leaders)+len(followers) == 0:
-		x.find(Critical, "serving", strings.Join(waiting, ", "), mendMajority, "it runs and serves no requests: there is no majority that has elected a leader")
+		x.find(Critical, "serving", strings.Join(waiting, ", "), mendMajority, "it runs and serves no requests, or only reads: there is no majority that has elected a leader")
 	case len(waiting) > 0:
-		x.find(Critical, "serving", strings.Join(waiting, ", "), "see its log: it does not reach the leader, or loads for longer than initLimit", "it runs and serves no requests, while others have a leader")
+		x.find(Critical, "serving", strings.Join(waiting, ", "), "see its log: it does not reach the leader, or loads for longer than initLimit", "it runs and serves no requests, or only reads, while others have a leader")
 	}
 	x.synced(len(followers), voters(members))
 }
@@ -108,7 +111,7 @@ func (x *examination) members() []Member {
 // size judges how many members there are.
 func (x *examination) size(members []Member) {
 	switch n := len(voters(members)); {
-	case n == 0:
+	case n == 0 || slices.ContainsFunc(members, func(m Member) bool { return m.Grouped }):
 	case n < membersLeast:
 		x.find(Warning, "size", "", "have three voting members", "%s: the ensemble stops when one fails", count(n, "voting member", "voting members"))
 	case n%2 == 0:

@@ -82,7 +82,7 @@ func TestMembersThatCannotFormAnEnsemble(t *testing.T) {
 
 func TestSettingsThatLoseData(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"db.autocreate=true", "zookeeper.db.autocreate=true", "snapshot.trust.empty=true", "dataDir=/x", "server.4=d", "noValue", "a=b\nc=d", "=x",
+	for _, text := range []string{"db.autocreate=true", "zookeeper.db.autocreate=true", "snapshot.trust.empty=true", "dataDir=/x", "dataLogDir=/x", "zookeeper.dataLogDir=/x", "server.4=d", "noValue", "a=b\nc=d", "=x",
 		`a=b\`, `a\=b`, "a=é", "a:b=c", "a b=c", "#a=b", "!a=b"} { // of which Java reads something else, as nothing of the next line
 		if _, err := ParseSet([]string{text}); err == nil {
 			t.Errorf("--set %s is taken", text)
@@ -116,6 +116,10 @@ func TestSettingsWithoutANumber(t *testing.T) {
 	s.Set = [][2]string{{"minSessionTimeout", "99999"}}
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "is longer than maxSessionTimeout") {
 		t.Errorf("limits that leave nothing: %v", err)
+	}
+	s.Set = [][2]string{{"group.1", "1:2"}}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "server.3=c:2888:3888: it is in no group") {
+		t.Errorf("groups that leave a member out: %v", err)
 	}
 	if _, err := ParseSet([]string{"maxClientCnxns=0", "minSessionTimeout=-1"}); err != nil {
 		t.Error(err)

@@ -41,6 +41,8 @@ func CheckSet(key, value string) error {
 		return fmt.Errorf("--set %s=%s: want milliseconds, 1 or more", key, value)
 	case ok && value != safe:
 		return fmt.Errorf("--set %s=%s: with it members that have lost their data can take part in elections, and all data may be lost (it stays %s)", key, value, safe)
+	case name == "dataLogDir":
+		return fmt.Errorf("--set %s: members would lack the directory, share it or lose it, for dataDir alone is made, mounted and copied (have dataDir on a fast disk)", key)
 	case slices.Contains(made, name) || strings.HasPrefix(name, "server.") || strings.HasPrefix(name, "ssl.keyStore") || strings.HasPrefix(name, "ssl.trustStore") || strings.HasPrefix(name, "ssl.quorum."):
 		return fmt.Errorf("--set %s: follows from the members and the format (name ports as HOST:CLIENTPORT:QUORUMPORT:ELECTIONPORT, directories with --data-dir and --conf-dir)", key)
 	case strings.ContainsFunc(key+value, misread) || strings.ContainsAny(key, " \t:") || strings.ContainsAny(key[:1], "#!"):

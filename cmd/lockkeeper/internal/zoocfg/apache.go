@@ -2,6 +2,7 @@ package zoocfg
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"slices"
@@ -19,6 +20,7 @@ func Faults(static, dynamic []Setting) []*Error {
 	}
 	f.ports()
 	f.timeouts()
+	f.sasl()
 	lines := f.settings
 	if _, ok := f.of("dynamicConfigFile"); ok {
 		f.dynamic(dynamic)
@@ -171,6 +173,18 @@ func (f *faults) timeouts() {
 	}
 }
 
+// sasl looks for authentication among members that is required and not enabled.
+func (f *faults) sasl() {
+	const enabled, ofServers, ofLearners = "quorum.auth.enableSasl", "quorum.auth.serverRequireSasl", "quorum.auth.learnerRequireSasl"
+	for _, need := range [][2]string{{ofServers, enabled}, {ofLearners, enabled}, {ofServers, ofLearners}} {
+		s, _ := f.of(need[0])
+		needed, _ := f.of(need[1])
+		if strings.EqualFold(s.Value, "true") && !strings.EqualFold(needed.Value, "true") {
+			f.add(s, "needs "+need[1]+"=true"+noStart)
+		}
+	}
+}
+
 // isMemberKey reports whether a key belongs where the members are.
 func isMemberKey(key string) bool {
 	return strings.HasPrefix(key, "server.") || strings.HasPrefix(key, "group") || strings.HasPrefix(key, "weight")
@@ -205,7 +219,7 @@ func (f *faults) twice(files ...[]Setting) {
 	}
 }
 
-// members looks at the server.N lines.
+// members looks at the server.N lines, and at the groups of members.
 func (f *faults) members(lines []Setting) {
 	owner := map[string]Setting{} // of the address of a port
 	var voters, observers []Setting
@@ -245,6 +259,58 @@ func (f *faults) members(lines []Setting) {
 		f.add(alone, "there is no member that votes"+noStart)
 	case len(observers) > 0 && (len(voters) == 0 || len(voters) == 1 && mayBeAlone):
 		f.add(observers[0], "an observer needs members that vote, two at least unless standaloneEnabled=false"+noStart)
+	default:
+		f.groups(lines, voters)
+	}
+}
+
+// groups looks at the groups and weights of a quorum that goes by them.
+func (f *faults) groups(lines, voters []Setting) {
+	grouped := false
+	groupOf, weighted := map[int64]Setting{}, map[int64]bool{} // by number of the member
+	for _, s := range lines {
+		if !isMemberKey(s.Key) || strings.HasPrefix(s.Key, "server.") {
+			continue
+		}
+		grouped = true
+		isGroup := strings.HasPrefix(s.Key, "group")
+		_, number, _ := strings.Cut(s.Key, ".")
+		texts := []string{number, s.Value}
+		if isGroup {
+			texts = append(texts[:1], strings.Split(strings.TrimRight(s.Value, ":"), ":")...)
+		}
+		numbers := make([]int64, len(texts))
+		for i, text := range texts {
+			var err error
+			if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+				f.add(s, fmt.Sprintf("%q is no whole number%s", text, noStart))
+			}
+		}
+		if !isGroup {
+			weighted[numbers[0]] = true
+			continue
+		}
+		for _, id := range numbers[1:] {
+			if other, taken := groupOf[id]; taken {
+				f.add(s, fmt.Sprintf("member %d is in %s already%s", id, other.Key, noStart))
+			}
+			groupOf[id] = s
+		}
+	}
+	if !grouped || len(f.found) > 0 {
+		return
+	}
+	for _, s := range voters {
+		id, _ := strconv.ParseInt(strings.TrimPrefix(s.Key, "server."), 10, 64)
+		weighted[id] = true // 1, unless a line says otherwise
+		if _, ok := groupOf[id]; !ok {
+			f.add(s, "it is in no group, and there are groups or weights"+noStart)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(groupOf)) {
+		if !weighted[id] {
+			f.add(groupOf[id], fmt.Sprintf("there is no member %d that votes%s", id, noStart))
+		}
 	}
 }
 
