@@ -127,7 +127,7 @@ func existingMode(name string) (ztree.Existing, error) {
 
 // report says what has been written, also by work that failed.
 func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err error) error {
-	if to.Done+to.Skipped == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) || exit.StatusOf(err, 0) == exit.Usage) {
+	if to.Done+to.Skipped == 0 && !client.MaybeApplied(err) && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) || exit.StatusOf(err, 0) == exit.Usage) {
 		return fmt.Errorf("%w; nothing has been %s", err, did)
 	}
 	if err != nil {
@@ -569,7 +569,7 @@ written by then stays: import says how much, and --existing skip goes on.` + roo
 					}
 					err = exit.Errorf(status, "import %s: %w", args[0], err)
 				}
-				if flushErr := to.Flush(ctx); flushErr != nil && adding == nil {
+				if flushErr := to.Flush(ctx); flushErr != nil && (adding == nil || client.MaybeApplied(flushErr)) {
 					err = flushErr
 				}
 				return e.report("imported", to, ztree.LeftOut{}, err)

@@ -92,9 +92,7 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 		return nil
 	})
 	if m.Apply {
-		if flushErr := w.Flush(ctx); err == nil {
-			err = flushErr
-		}
+		err = w.End(ctx, err)
 	}
 	if err != nil || !m.Apply {
 		return w.Done, left, err

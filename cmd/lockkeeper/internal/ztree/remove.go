@@ -64,7 +64,11 @@ type PartError struct {
 
 func (e *PartError) Error() string {
 	if e.Done == 0 {
-		return fmt.Sprintf("%v; nothing has been %s (%s)", e.Err, e.Did, e.Next)
+		known := ""
+		if client.MaybeApplied(e.Err) {
+			known = " that is known of"
+		}
+		return fmt.Sprintf("%v; nothing has been %s%s (%s)", e.Err, e.Did, known, e.Next)
 	}
 	return fmt.Sprintf("%v; znodes %s before that: %d (%s)", e.Err, e.Did, e.Done, e.Next)
 }

@@ -226,10 +226,7 @@ func copyTree(ctx context.Context, from *client.Session, root string, to *Import
 		copied(n)
 		return to.Add(ctx, Record{Path: Relative(root, n.Path), Data: n.Data, ACL: n.ACL})
 	})
-	if err == nil {
-		err = to.Flush(ctx)
-	}
-	return left, err
+	return left, to.End(ctx, err)
 }
 
 // moveMax is how many znodes are moved in one transaction.
@@ -286,7 +283,7 @@ func MoveByCopy(ctx context.Context, s *client.Session, from, to string, copied,
 	target := &Importer{Root: to, Writer: Writer{S: s, Progress: copied}}
 	var nodes []version
 	left, err := copyTree(ctx, s, from, target, func(n *Node) { nodes = append(nodes, versionOf(n.Path, &n.Stat)) })
-	if err != nil && target.Done == 0 { // what is there is no copy
+	if err != nil && target.Done == 0 && !client.MaybeApplied(err) { // what is there is no copy
 		return 0, err
 	}
 	if err != nil {
@@ -312,7 +309,7 @@ func MoveByCopy(ctx context.Context, s *client.Session, from, to string, copied,
 		part.Did, part.Next = "removed, and both trees are there", again
 	case errors.Is(err, ErrChanged), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNotEmpty):
 		part.Next = "both trees are there: " + part.Next
-	case n == 0: // the connection may have broken, and the copy may be all that there is
+	case n == 0 && !client.MaybeApplied(err): // the connection may have broken, and the copy may be all that there is
 		part.Did = "removed that is known of"
 	}
 	return n, part

@@ -713,6 +713,63 @@ func TestACopyThatIsRefusedCountsWhatWasWritten(t *testing.T) {
 	}
 }
 
+// A copy that ends early has written what it had read by then, and says so.
+func TestACopyThatEndsEarlyCountsWhatWasWritten(t *testing.T) {
+	for name, move := range map[string]bool{"copy": false, "move by copy": true} {
+		t.Run(name, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			s := srv.Session(t, "s")
+			paths := []string{"/t"}
+			for i := range 600 { // more than one transaction has
+				paths = append(paths, fmt.Sprintf("/t/%03d", i))
+			}
+			fill(t, s, paths)
+			hidden := append(zk.DigestACL(zk.PermAll, "ann", "secret"), zk.ReadOnlyACL()...)
+			if _, err := s.Create(t.Context(), "/t/zz", nil, zk.Persistent, hidden); err != nil {
+				t.Fatal(err)
+			}
+			if move {
+				_, err := ztree.MoveByCopy(t.Context(), s, "/t", "/copy", nil, nil)
+				if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "znodes copied, and none removed, before that: 601") {
+					t.Errorf("the move ends with %v", err)
+				}
+			} else {
+				target := importer(s, "/copy")
+				_, err := ztree.Copy(t.Context(), s, "/t", target)
+				if !errors.Is(err, zk.ErrNoAuth) || target.Done != 601 {
+					t.Errorf("the copy of %d znodes ends with %v", target.Done, err)
+				}
+			}
+			if n := len(srv.Tree("/copy")); n != 601 {
+				t.Errorf("%d znodes are there", n)
+			}
+		})
+	}
+}
+
+// Where an answer is still missing at the end, it is not known that nothing was written.
+func TestACopyWithoutAnAnswerSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, other := zktest.New(t, zktest.Options{}), zktest.New(t, zktest.Options{})
+		from, to := srv.Session(t, "from"), other.Session(t, "to")
+		fill(t, from, []string{"/a", "/b"})
+		hidden := append(zk.DigestACL(zk.PermAll, "ann", "secret"), zk.ReadOnlyACL()...)
+		if _, err := from.Create(t.Context(), "/zz", nil, zk.Persistent, hidden); err != nil {
+			t.Fatal(err)
+		}
+		other.Link("to").Freeze()
+		defer other.Link("to").Heal()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		target := importer(to, "/")
+		_, err := ztree.Copy(ctx, from, "/", target)
+		part := &ztree.PartError{Did: "copied", Next: "it goes on", Err: err}
+		if target.Done != 0 || !strings.Contains(part.Error(), "; nothing has been copied that is known of (it goes on)") {
+			t.Errorf("after %d znodes: %v", target.Done, part)
+		}
+	})
+}
+
 // A rate holds from the first znode on: what is less than a transaction does not go at once.
 func TestARateHoldsFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

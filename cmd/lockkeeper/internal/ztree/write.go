@@ -90,18 +90,25 @@ func (w *Writer) Add(ctx context.Context, op client.Op, size int) error {
 
 // Flush sends what has been added, and waits for all answers.
 func (w *Writer) Flush(ctx context.Context) error {
-	if err := w.flushEach(ctx); err != nil {
-		return err
-	}
-	if err := w.flushMulti(ctx); err != nil {
-		return err
+	err := w.flushEach(ctx)
+	if err == nil {
+		err = w.flushMulti(ctx)
 	}
 	for len(w.acks) > 0 {
-		if err := w.awaitOldest(ctx); err != nil {
-			return err
-		}
+		err = graver(err, w.awaitOldest(ctx))
 	}
-	return nil
+	return err
+}
+
+// End is Flush for work that has ended with err, which may be nil, and returns what there is to tell.
+func (w *Writer) End(ctx context.Context, err error) error { return graver(err, w.Flush(ctx)) }
+
+// graver returns the first of two errors, unless the second one leaves a doubt about what has been written.
+func graver(first, second error) error {
+	if first == nil || client.MaybeApplied(second) {
+		return second
+	}
+	return first
 }
 
 func (w *Writer) flushMulti(ctx context.Context) error {
@@ -158,10 +165,10 @@ func (w *Writer) resume(ctx context.Context) error {
 	lost := w.acks
 	w.acks = nil
 	if err := reconnected(ctx, w.S); err != nil {
-		return err
+		return unknown(err)
 	}
 	if err := w.S.AwaitWrites(ctx); err != nil {
-		return err
+		return unknown(err)
 	}
 	for _, m := range lost {
 		// One that was answered before the connection broke says so at once.
@@ -174,7 +181,7 @@ func (w *Writer) resume(ctx context.Context) error {
 		if errors.Is(err, zk.ErrConnectionLoss) {
 			applied, err := w.applied(ctx, m)
 			if err != nil {
-				return err
+				return unknown(err)
 			}
 			if applied {
 				w.done(len(m.ops))
@@ -189,14 +196,17 @@ func (w *Writer) resume(ctx context.Context) error {
 	return nil
 }
 
-// errUnknown is returned when it cannot be found out whether a transaction was applied.
-var errUnknown = errors.New("the connection broke, and it is not known whether the last transaction was applied (the same command goes on)")
+// unknown is the error of writes whose answers were lost, when err keeps from finding out whether they were applied.
+func unknown(err error) error { return &client.OpError{Op: "write", Err: err, Maybe: true} }
+
+// errNotOnlyCreates says why that cannot be found out.
+var errNotOnlyCreates = errors.New("the connection broke, and a transaction leaves no trace of its own (the same command goes on)")
 
 // applied finds out whether a transaction that creates znodes was applied. If so, the first and the last have been
 // created by one transaction.
 func (w *Writer) applied(ctx context.Context, m sentMulti) (bool, error) {
 	if len(m.created) != len(m.ops) {
-		return false, errUnknown
+		return false, errNotOnlyCreates
 	}
 	first, last := m.created[0], m.created[len(m.created)-1]
 	data, st, err := w.S.Get(ctx, first.Path)
@@ -233,7 +243,7 @@ func (w *Writer) flushEach(ctx context.Context) error {
 			_, err := made[i].Wait(ctx)
 			if errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil {
 				if err := reconnected(ctx, w.S); err != nil {
-					return err
+					return unknown(err)
 				}
 				finished = i // a create that was applied is found to be there
 				break
