@@ -62,7 +62,8 @@ func splitLine(t testing.TB, line string) (words []string) {
 
 func TestZVerbs(t *testing.T) {
 	t.Parallel()
-	h, _ := newZHome(t)
+	h, srv := newZHome(t)
+	const noChroot = ": name the servers without a chroot, and the znode /app/config: servers read no quota below a chroot"
 	file := filepath.Join(h.dir, "data")
 	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {
 		t.Fatal(err)
@@ -146,6 +147,9 @@ func TestZVerbs(t *testing.T) {
 		{line: "quota set /app/config --count 5"},
 		{line: "quota set /app --count 9", status: 1, err: "/app/config has a quota, and quotas are not nested"},
 		{line: "quota set /app/config --count 6"},
+		{line: "quota set --servers " + srv.Addr() + "/app /config --count 7", status: 64, err: "quota set /config" + noChroot},
+		{line: "quota get --servers " + srv.Addr() + "/app /config", status: 64, err: "quota get /config" + noChroot},
+		{line: "quota rm --servers " + srv.Addr() + "/app /config", status: 64, err: "quota rm /config" + noChroot},
 		{line: "quota rm /app/config"},
 		{line: "quota set /app --count 9"},
 		{line: "quota rm --json /app", out: `{"path":"/app","limits":{"count":-1,"bytes":-1,"hard_count":-1,"hard_bytes":-1}}` + "\n"},

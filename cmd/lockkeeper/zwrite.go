@@ -17,6 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -294,6 +295,16 @@ func amount(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// doQuota is do for a quota, of which servers look for the limits outside of any chroot.
+func (e *zEnv) doQuota(cmd *cobra.Command, p string, verb func(context.Context, *client.Session) error) error {
+	return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+		if full := bridge.ServerPath(s, p); full != p {
+			return exit.Errorf(exit.Usage, "quota %s %s: name the servers without a chroot, and the znode %s: servers read no quota below a chroot", cmd.Name(), ztree.Escape(p), ztree.Escape(full))
+		}
+		return verb(ctx, s)
+	})
+}
+
 func (e *zEnv) newQuota() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quota get|set|rm",
@@ -308,7 +319,7 @@ func (e *zEnv) newQuota() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+			return e.doQuota(cmd, p, func(ctx context.Context, s *client.Session) error {
 				limits, used, err := ztree.ReadQuota(ctx, s, p)
 				switch {
 				case errors.Is(err, zk.ErrNoNode):
@@ -343,7 +354,7 @@ func (e *zEnv) newQuota() *cobra.Command {
 			if least := min(given.Count, given.Bytes, given.CountHard, given.BytesHard); least < -1 {
 				return exit.Errorf(exit.Usage, "quota set %s: a limit is a number from 0, or -1 for none; %d is neither", p, least)
 			}
-			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+			return e.doQuota(cmd, p, func(ctx context.Context, s *client.Session) error {
 				if _, there, err := s.Exists(ctx, p); err != nil {
 					return err
 				} else if !there {
@@ -394,7 +405,7 @@ func (e *zEnv) newQuota() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+			return e.doQuota(cmd, p, func(ctx context.Context, s *client.Session) error {
 				err := ztree.DeleteQuota(ctx, s, p)
 				if errors.Is(err, zk.ErrNoNode) {
 					return exit.Errorf(exit.Failure, "quota %s: there is none", ztree.Escape(p))

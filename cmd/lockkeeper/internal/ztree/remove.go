@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -33,7 +34,7 @@ const namesMax = 1000
 func Count(ctx context.Context, s *client.Session, root string) (Census, error) {
 	var c Census
 	unlisted := func(string) { c.Unreadable++ }
-	err := Walk(ctx, s, root, WalkOptions{Skip: System(root), Unlisted: unlisted}, func(n *Node) error {
+	err := Walk(ctx, s, root, WalkOptions{Skip: System(s, root), Unlisted: unlisted}, func(n *Node) error {
 		c.Nodes++
 		c.Bytes += int64(n.Stat.DataLength)
 		switch {
@@ -49,9 +50,9 @@ func Count(ctx context.Context, s *client.Session, root string) (Census, error) 
 	return c, err
 }
 
-// System returns what skips ZooKeeper's own znodes in a walk of all.
-func System(root string) func(string) bool {
-	return func(path string) bool { return root == "/" && path == "/zookeeper" }
+// System returns what skips the servers' own znodes in a walk of all that there is. Below a chroot, /zookeeper is a znode of users.
+func System(s *client.Session, root string) func(string) bool {
+	return func(path string) bool { return root == "/" && bridge.ServerPath(s, path) == "/zookeeper" }
 }
 
 // A PartError says how far a piece of work on many znodes has come before it failed.
@@ -85,7 +86,7 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 	for {
 		var paths []string
 		var unreadable error
-		err := Walk(ctx, s, root, WalkOptions{Skip: System(root)}, func(n *Node) error {
+		err := Walk(ctx, s, root, WalkOptions{Skip: System(s, root)}, func(n *Node) error {
 			if n.Path != "/" {
 				paths = append(paths, n.Path)
 			}

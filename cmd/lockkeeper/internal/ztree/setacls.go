@@ -26,7 +26,7 @@ func Paths(ctx context.Context, s *client.Session, root string, skip func(path s
 // before it changes anything, and changes children first, so that a list that shuts out this session shuts it out of nothing
 // that is yet to be changed, and the same call goes on with what a failure has left.
 func SetACLs(ctx context.Context, s *client.Session, root string, acl []zk.ACL) (done int, err error) {
-	paths, err := Paths(ctx, s, root, System(root))
+	paths, err := Paths(ctx, s, root, System(s, root))
 	if err != nil {
 		return 0, err
 	}

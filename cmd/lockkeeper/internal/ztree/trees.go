@@ -55,7 +55,7 @@ func (l LeftOut) String() string {
 
 // lasting walks the persistent znodes of a tree, with data and ACL. A znode that cannot be read ends it.
 func lasting(ctx context.Context, s *client.Session, root string, left *LeftOut, visit func(*Node) error) error {
-	return Walk(ctx, s, root, WalkOptions{Data: true, ACL: true, Skip: System(root)}, func(n *Node) error {
+	return Walk(ctx, s, root, WalkOptions{Data: true, ACL: true, Skip: System(s, root)}, func(n *Node) error {
 		switch {
 		case n.Err != nil:
 			return n.Err
@@ -199,7 +199,7 @@ func (i *Importer) empty(ctx context.Context, path string) (bool, error) {
 	if err != nil || st.DataLength > 0 {
 		return false, err
 	}
-	own := System(path)
+	own := System(i.S, path)
 	for _, name := range names {
 		if !own(zk.Join(path, name)) {
 			return false, nil

@@ -389,6 +389,31 @@ func TestCopyToTheRoot(t *testing.T) {
 	}
 }
 
+// Below a chroot, /zookeeper belongs to users: it is part of the tree like any other znode.
+func TestZookeeperBelowAChroot(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	all := srv.Session(t, "s")
+	fill(t, all, []string{"/services", "/services/b", "/services/zookeeper", "/services/zookeeper/a"})
+	below, err := client.Open(t.Context(), srv.Addr()+"/services", client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer below.Close(t.Context())
+	if d := differences(t, below, "/", all, "/services"); len(d) > 0 {
+		t.Errorf("the tree differs from itself: %q", d)
+	}
+	var export bytes.Buffer
+	if n, _, err := ztree.Export(t.Context(), below, "/", false, &export, nil); n != 4 || err != nil {
+		t.Errorf("%d znodes exported, %v", n, err)
+	}
+	if n, err := ztree.Remove(t.Context(), below, "/", nil); n != 3 || err != nil {
+		t.Errorf("%d znodes removed, %v", n, err)
+	}
+	if d := differences(t, all, "/", all, "/"); len(d) > 0 {
+		t.Errorf("without a chroot: %q", d)
+	}
+}
+
 // A connection that breaks in the middle of a copy is no matter, whether the transaction under way was applied or not.
 func TestCopyOverABrokenConnection(t *testing.T) {
 	for _, lose := range []bool{false, true} {
