@@ -239,6 +239,8 @@ func (e *zEnv) newDiff() *cobra.Command {
 		Long: `Compare two trees: data, ACLs and which znodes there are. A line begins with - for a
 znode that only A has, + for one that only B has, and ~ for one that differs; then comes
 what differs. Exit status 1 if there is a difference.
+An ACL with digests is shown whole only to clients that may change it, so that others
+cannot compare it: they need --ignore-acl.
 ` + placeHelp,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -249,10 +251,7 @@ what differs. Exit status 1 if there is a difference.
 			differ := 0
 			err = e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
-					left, err := ztree.Diff(ctx, a, places[0].path, b, places[1].path, func(d ztree.Difference) error {
-						if ignoreACL && d.A != nil && d.B != nil && !d.Data {
-							return nil
-						}
+					left, err := ztree.Diff(ctx, a, places[0].path, b, places[1].path, ignoreACL, func(d ztree.Difference) error {
 						differ++
 						return e.difference(d)
 					})
@@ -311,6 +310,8 @@ func (e *zEnv) newMirror() *cobra.Command {
 it, in transactions of up to 500 znodes. What only TO has is kept unless --delete is given.
 A change of TO meanwhile makes it fail. It begins with a comparison, so the same command
 goes on after a failure.
+An ACL with digests is shown whole only to clients that may change it; others need
+--open-acl.
 ` + placeHelp + madeHelp,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -52,7 +52,7 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 	w := &Writer{S: m.To, Rate: m.Rate, Progress: m.Progress}
 	var deletes []*Node
 	var acls []aclChange
-	left, err = Diff(ctx, m.From, m.FromRoot, m.To, target, func(d Difference) error {
+	left, err = Diff(ctx, m.From, m.FromRoot, m.To, target, m.OpenACL, func(d Difference) error {
 		path := Absolute(target, d.Path)
 		switch {
 		case d.A == nil:
@@ -64,7 +64,7 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 			return m.Tell(step)
 		case m.OpenACL: // those of A do not matter
 			d.A.ACL = nil
-		case d.ACL || d.B == nil:
+		default:
 			if err := whole(d.A); err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 				}
 			}
 		}
-		if d.ACL && !m.OpenACL {
+		if d.ACL {
 			acls = append(acls, aclChange{path, d.A.ACL, d.B.Stat.Aversion})
 			return m.Tell(Step{"acl", path})
 		}

@@ -289,7 +289,7 @@ func MoveByCopy(ctx context.Context, s *client.Session, from, to string, copied,
 	if err != nil {
 		return 0, &PartError{Done: target.Done, Did: "copied, and none removed,", Next: again, Err: err}
 	}
-	now, err := Diff(ctx, s, from, s, to, func(d Difference) error {
+	now, err := Diff(ctx, s, from, s, to, false, func(d Difference) error {
 		return fmt.Errorf("move %s: %w", Escape(Absolute(from, d.Path)), ErrChanged)
 	})
 	if err == nil && left.Ephemerals+now.Ephemerals > 0 {
@@ -324,8 +324,9 @@ type Difference struct {
 }
 
 // Diff compares the lasting parts of two trees, and calls see for each znode that is not the same in both, parents
-// first. It holds a few thousand znodes of each at most.
-func Diff(ctx context.Context, a *client.Session, rootA string, b *client.Session, rootB string, see func(Difference) error) (left LeftOut, err error) {
+// first. It holds a few thousand znodes of each at most. ACLs that look the same because their hashes are not shown are an error,
+// unless ACLs are ignored.
+func Diff(ctx context.Context, a *client.Session, rootA string, b *client.Session, rootB string, ignoreACL bool, see func(Difference) error) (left LeftOut, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	inA, inB := stream(ctx, a, rootA), stream(ctx, b, rootB)
 	defer func() {
@@ -358,9 +359,12 @@ func Diff(ctx context.Context, a *client.Session, rootA string, b *client.Sessio
 			y = inB.next()
 		default:
 			d.Path = Relative(rootA, x.Path)
-			d.Data, d.ACL = !bytes.Equal(x.Data, y.Data), !slices.Equal(x.ACL, y.ACL)
+			d.Data, d.ACL = !bytes.Equal(x.Data, y.Data), !ignoreACL && !slices.Equal(x.ACL, y.ACL)
 			x, y = inA.next(), inB.next()
 			if !d.Data && !d.ACL {
+				if err := whole(d.A); err != nil && !ignoreACL {
+					return left, err
+				}
 				continue
 			}
 		}

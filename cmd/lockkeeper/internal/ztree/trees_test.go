@@ -21,7 +21,7 @@ import (
 // differences returns what Diff finds, in short.
 func differences(t testing.TB, a *client.Session, rootA string, b *client.Session, rootB string) (all []string) {
 	t.Helper()
-	_, err := ztree.Diff(t.Context(), a, rootA, b, rootB, func(d ztree.Difference) error {
+	_, err := ztree.Diff(t.Context(), a, rootA, b, rootB, false, func(d ztree.Difference) error {
 		what := "~"
 		switch {
 		case d.B == nil:
@@ -170,6 +170,43 @@ func TestHiddenHashes(t *testing.T) {
 		if acl, _, err := s.ACL(t.Context(), path); err != nil || !ztree.IsOpen(acl) {
 			t.Errorf("%s: %v, %v", path, acl, err)
 		}
+	}
+}
+
+// Of ACLs whose hashes are not shown it is not known whether they are the same.
+func TestHiddenHashesAreNotCompared(t *testing.T) {
+	var sessions []*client.Session
+	for _, password := range []string{"one", "two"} {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		hidden := append(zk.DigestACL(zk.PermAll, "ann", password), zk.ACL{Perms: zk.PermRead | zk.PermWrite, Scheme: "world", ID: "anyone"})
+		if _, err := s.Create(t.Context(), "/h", nil, zk.Persistent, hidden); err != nil {
+			t.Fatal(err)
+		}
+		sessions = append(sessions, s)
+	}
+	a, b := sessions[0], sessions[1]
+	diff := func(ignoreACL bool) error {
+		_, err := ztree.Diff(t.Context(), a, "/", b, "/", ignoreACL, func(d ztree.Difference) error { return fmt.Errorf("%s differs", d.Path) })
+		return err
+	}
+	mirror := func() error {
+		m := ztree.Mirror{From: a, FromRoot: "/", To: b, ToRoot: "/", Tell: func(ztree.Step) error { return nil }}
+		_, _, err := m.Run(t.Context())
+		return err
+	}
+	for what, err := range map[string]error{"diff": diff(false), "mirror": mirror()} {
+		if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "/h: ") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := diff(true); err != nil {
+		t.Errorf("without ACLs: %v", err)
+	}
+	if _, err := a.Set(t.Context(), "/h", []byte("new"), zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if err := mirror(); !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("a mirror of other data: %v", err)
 	}
 }
 
