@@ -100,6 +100,8 @@ func TestZVerbs(t *testing.T) {
 		{line: "get /app/../app/./config/", out: "from a file"},
 		{line: "tree /app -d", out: "/app\n  config = from a file\n"},
 		{line: "tree -L 1 /", out: "/\n  app\n  new\n  zookeeper\n"},
+		{line: "set -p -v 0 /deleted x", status: 1, err: "set /deleted: no such znode"},
+		{line: "ls /deleted", status: 1, err: "no such znode"},
 		{line: "create -s /app/n-", out: "/app/n-0000000001\n"},
 		{line: "create -s /app/", out: "/app/0000000002\n"},
 		{line: "create -c /app/box", out: "/app/box\n"},

@@ -100,7 +100,7 @@ func (e *zEnv) newSet() *cobra.Command {
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				st, err := s.Set(ctx, p, data, version)
-				if create && errors.Is(err, zk.ErrNoNode) {
+				if create && version == zk.AnyVersion && errors.Is(err, zk.ErrNoNode) {
 					if err := s.EnsurePath(ctx, zk.Parent(p), nil); err != nil {
 						return err
 					}
@@ -123,7 +123,7 @@ func (e *zEnv) newSet() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "take the data from this `file`; - is standard input")
 	cmd.Flags().Int32VarP(&version, "version", "v", zk.AnyVersion, "only if the data has this version (compare and set)")
-	cmd.Flags().BoolVarP(&create, "create", "p", false, "make the znode, and its parents, if they are missing")
+	cmd.Flags().BoolVarP(&create, "create", "p", false, "make the znode, and its parents, if they are missing (without --version)")
 	return cmd
 }
 
