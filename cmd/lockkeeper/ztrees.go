@@ -167,8 +167,10 @@ func (e *zEnv) newMv() *cobra.Command {
 		Short:   "Move a tree",
 		Long: `Move a tree, on the same servers. Up to 400 znodes, with up to 256 KiB of data and
 paths, are moved in one transaction: others see them here or there, and a change
-meanwhile makes it fail. A larger tree is copied, compared and then removed, as far as
-it has not changed since; if that fails, both are there, and mv says so. A tree with
+meanwhile makes it fail. In the moment before the transaction only changes of data and
+of children do: a change of an ACL then, or a znode that is made again, is lost.
+A larger tree is copied, compared and then removed, as far as it has not changed
+since; if that fails, both are there, and mv says so. A tree with
 ephemeral znodes is not moved. Containers, and znodes with a time to live, become
 persistent. The counters for sequential znodes begin anew.`,
 		Args: wantArgs(2, 2),

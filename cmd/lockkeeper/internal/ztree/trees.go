@@ -239,9 +239,11 @@ var ErrTooLarge = errors.New("the tree is too large for one transaction")
 var ErrEphemerals = errors.New("it has ephemeral znodes, which cannot be moved")
 
 // MoveAtOnce moves a small tree in one transaction: others see it at one place or at the other. It fails if a znode
-// changes meanwhile, or if there is an ephemeral, which cannot be moved.
+// changes meanwhile, or if there is an ephemeral, which cannot be moved. What no transaction can check, an ACL and whether a znode
+// was made again, is looked at right before it.
 func MoveAtOnce(ctx context.Context, s *client.Session, from, to string) (int, error) {
 	var creates, deletes []client.Op
+	var nodes []version
 	size := 0
 	left := LeftOut{}
 	err := lasting(ctx, s, from, &left, func(n *Node) error {
@@ -250,6 +252,7 @@ func MoveAtOnce(ctx context.Context, s *client.Session, from, to string) (int, e
 		}
 		creates = append(creates, client.OpCreate(Absolute(to, Relative(from, n.Path)), n.Data, zk.Persistent, n.ACL))
 		deletes = append(deletes, client.OpDelete(n.Path, n.Stat.Version))
+		nodes = append(nodes, versionOf(n.Path, &n.Stat))
 		size += len(n.Data) + 2*len(n.Path)
 		if len(creates) > moveMax || size > bytesInMulti {
 			return ErrTooLarge
@@ -263,6 +266,9 @@ func MoveAtOnce(ctx context.Context, s *client.Session, from, to string) (int, e
 		return 0, fmt.Errorf("move %s: %w (%d of them; nothing has been done)", Escape(from), ErrEphemerals, left.Ephemerals)
 	}
 	if err := s.EnsurePath(ctx, zk.Parent(to), nil); err != nil {
+		return 0, err
+	}
+	if _, err := unchanged(ctx, s, nodes); err != nil {
 		return 0, err
 	}
 	slices.Reverse(deletes)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -567,6 +568,59 @@ func TestMoveAtOnce(t *testing.T) {
 	fill(t, s, bushes())
 	if _, err := ztree.MoveAtOnce(t.Context(), s, "/t", "/u"); !errors.Is(err, ztree.ErrTooLarge) {
 		t.Errorf("a move of a large tree: %v", err)
+	}
+}
+
+// A slow connection delays each request.
+type slow struct{ net.Conn }
+
+func (c slow) Write(b []byte) (int, error) {
+	time.Sleep(time.Second)
+	return c.Conn.Write(b)
+}
+
+// A change that the transaction would not see is seen before it.
+func TestMoveAtOnceLooksBeforeTheTransaction(t *testing.T) {
+	for name, change := range map[string]func(ctx context.Context, s *client.Session) error{
+		"ACL": func(ctx context.Context, s *client.Session) error {
+			_, err := s.SetACL(ctx, "/a/x", zk.ReadOnlyACL(), zk.AnyVersion)
+			return err
+		},
+		"made again": func(ctx context.Context, s *client.Session) error {
+			_, err := s.Multi(ctx, client.OpDelete("/a/x", 0), client.OpCreate("/a/x", []byte("new"), zk.Persistent, nil))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				other := srv.Session(t, "other")
+				fill(t, other, []string{"/a", "/a/x"})
+				s, err := client.Open(t.Context(), zktest.Servers, client.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					c, err := srv.Dial(ctx, network, address)
+					return slow{c}, err
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close(t.Context())
+				_, _, parent, err := other.WatchExists(t.Context(), "/c") // the last that is made before the transaction
+				if err != nil {
+					t.Fatal(err)
+				}
+				changed := make(chan error, 1)
+				go func() {
+					<-parent.Done()
+					changed <- change(t.Context(), other)
+				}()
+				if n, err := ztree.MoveAtOnce(t.Context(), s, "/a", "/c/d"); n != 0 || !errors.Is(err, ztree.ErrChanged) {
+					t.Errorf("%d znodes moved, %v", n, err)
+				}
+				if err := <-changed; err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
 
