@@ -245,3 +245,21 @@ func TestMultiAnswerWithTooManyResults(t *testing.T) {
 		}
 	})
 }
+
+// A request like these may end an Apache ZooKeeper for good: its log cannot be read again.
+func TestCreateTTLWithoutATimeToLive(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{})
+		for _, tt := range []struct {
+			mode zk.Mode
+			ttl  time.Duration
+		}{{zk.Persistent, -time.Second}, {zk.Persistent, time.Second}, {zk.PersistentTTL, 0}, {zk.PersistentSequentialTTL, -time.Second}} {
+			_, err := s.CreateTTL(t.Context(), "/n", nil, tt.mode, nil, tt.ttl)
+			wantErr(t, "CreateTTL", err, zk.ErrBadArguments)
+		}
+		if asked := f.asked(wire.OpCreateTTL); len(asked) > 0 {
+			t.Errorf("%d requests were sent", len(asked))
+		}
+	})
+}

@@ -123,8 +123,7 @@ func (s *Session) completeLocked(c *call) {
 	c.giveLocked()
 }
 
-// withdraw completes c, and the others of its pipeline, if they have been handed over and not been sent. It reports whether c is
-// completed.
+// withdraw completes c, and the others of its pipeline, if they are queued and not sent. It reports whether c is completed.
 func (s *Session) withdraw(c *call, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,17 +17,16 @@ import (
 // the same, and the error says for how long the ensemble may keep it.
 //
 // Close returns only after all goroutines of the session have ended, those of Session.Go included, whether ctx has ended or not: a
-// function of Session.Go that calls it waits for itself. A trace function may still be running. For functions that are told of the
-// loss of a lock (lock.Hooks.Lost) it waits a tenth of a second at most, because one of them may have called Close. Several calls,
+// function of Session.Go that calls it waits for itself. For trace functions, the Logger, and functions that are told of the loss of a
+// lock (lock.Hooks.Lost) it waits a tenth of a second at most, because one of them may have called Close. Several calls,
 // at once or one after the other, return nil or an error alike: nil says that the ensemble is known to have ended the session.
 func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
 	defer cancel()
-	log := s.refuseRequests()
+	s.refuseRequests()
 	s.watchdogs.Wait()
 	why := s.askToClose(ctx)
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
-	log() // which may block
 	s.wg.Wait()
 	select {
 	case <-ending.AllEnded(&s.tellers):
@@ -39,7 +38,7 @@ func (s *Session) Close(ctx context.Context) error {
 	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for a session timeout (the least granted was %v): %w", s, s.Timeout(), why)
 }
 
-// tellLimit is how long Close waits for functions that are told of losses.
+// tellLimit is how long Close waits for functions of the user's.
 const tellLimit = 100 * time.Millisecond
 
 // Gone waits until the session is over on this side, and reports whether the ensemble is known to have ended it: every
@@ -54,20 +53,17 @@ func (s *Session) Gone(ctx context.Context) bool {
 	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired) && !s.mu.over.presumed
 }
 
-// refuseRequests closes Done, and fails the requests of callers that have not been sent. The function that it returns logs that.
-func (s *Session) refuseRequests() (log func()) {
+// refuseRequests closes Done, and fails the requests of callers that have not been sent.
+func (s *Session) refuseRequests() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	log = func() {}
 	if s.Err() == nil { // otherwise no request of a caller is queued but to close
-		log = s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
+		s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
 		s.failAllLocked(&s.mu.queue, s.mu.state.Cause)
 	}
-	return log
 }
 
-// askToClose has the ensemble end the session. It returns nil when that has answered, and otherwise why there was no answer: the
-// session may be over.
+// askToClose has the ensemble end the session. It returns nil when that has answered, and otherwise why there was no answer.
 func (s *Session) askToClose(ctx context.Context) error {
 	for {
 		k := add(s.Pipeline(), "close session", wire.OpCloseSession, "", nil, func(*wire.Decoder) (none struct{}) {

@@ -28,6 +28,7 @@ type conn struct {
 	server  serverlist.Server
 	number  uint64
 	timeout time.Duration // of the session
+	asked   clock.Instant // when the handshake was sent
 
 	out     writeTurn
 	in      frameReader  // owned by the goroutine that reads, but for what is fixed
@@ -36,6 +37,7 @@ type conn struct {
 
 	// Guarded by s.mu.
 	sent     []*call                  // and not answered, in the order of sending
+	unshown  int                      // how many credentials have to be accepted before the handshake counts; 0 if it does
 	lastBeat [strengths]clock.Instant // by strength: when the newest request was sent that counts as a heartbeat
 }
 
@@ -43,7 +45,7 @@ type conn struct {
 // age of the session is: a server may have taken most of the timeout for its answer.
 func (s *Session) newConnLocked(nc net.Conn, srv serverlist.Server, asked clock.Instant) *conn {
 	s.mu.stats.Connections++
-	c := &conn{s: s, nc: nc, rw: nc, server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout}
+	c := &conn{s: s, nc: nc, rw: nc, server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout, asked: asked}
 	switch nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
 		c.kernel, c.rw = true, socket.Direct(nc)
@@ -86,6 +88,7 @@ const drainTime = 100 * time.Millisecond
 // on sending it when the network is well again, and the same server would carry it out, behind what was decided on the next connection.
 func hangUp(nc net.Conn) {
 	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn, or a connection made of one
+		defer nc.Close() // which may have more to close, and has no peer left to tell
 		nc = over.NetConn()
 	}
 	if tc, ok := nc.(*net.TCPConn); ok {
@@ -154,13 +157,14 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 	return nil
 }
 
-// dueLocked returns the call that is answered, and notes what the answer proves. Answers come in the order of the requests, but those
-// to credentials, watches and pings, which have xids of their own, may overtake others. Its error ends the connection.
+// dueLocked returns the call that is answered, and notes what the answer proves. Its error ends the connection. Answers come in the order
+// of the requests, but those to credentials, watches and pings, which have xids of their own, and zk.ErrUnimplemented may overtake others.
 func (c *conn) dueLocked(h *wire.ReplyHeader) (*call, error) {
 	if h.Err == zk.ErrConnectionLoss || h.Err == timedOut {
 		return nil, fmt.Errorf("%v does not know the outcome of xid %d: %w", c.server, h.Xid, h.Err)
 	}
-	i := slices.IndexFunc(c.sent, func(k *call) bool { return k.xid == h.Xid || k.xid > 0 && h.Xid > 0 })
+	overtakes := h.Xid < 0 || h.Err == zk.ErrUnimplemented
+	i := slices.IndexFunc(c.sent, func(k *call) bool { return k.xid == h.Xid || k.xid > 0 && !overtakes })
 	switch {
 	case i < 0:
 		return nil, fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)
@@ -171,7 +175,7 @@ func (c *conn) dueLocked(h *wire.ReplyHeader) (*call, error) {
 	copy(c.sent[1:], c.sent[:i]) // few, where many may be behind it
 	c.sent[0] = k
 	s.mu.stats.Replies++
-	if h.Xid > 0 && !k.own { // a connection may break between the answer to the greeting's transaction and that to its watches
+	if h.Xid > 0 && h.Zxid > 0 && !k.own { // a connection may break between the answer to the greeting's transaction and that to its watches
 		s.mu.lastZxid = max(s.mu.lastZxid, h.Zxid)
 		s.mu.ahead = false
 	}
@@ -215,6 +219,12 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, unreadable, failure er
 	}
 	if k.op == wire.OpAuth && h.Err != zk.OK {
 		return &SessionError{ID: s.mu.id, Err: zk.ErrAuthFailed, Detail: fmt.Sprintf("%v refused %s", c.server, describeCredential(k.path))}
+	}
+	if k.op == wire.OpAuth && k.own && c.unshown > 0 {
+		c.unshown--
+		if c.unshown == 0 {
+			c.noteHandshakeLocked(provesSync)
+		}
 	}
 	return nil
 }

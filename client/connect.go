@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -44,10 +45,10 @@ func (s *Session) connect() (*conn, *SessionError) {
 			return nil, nil
 		}
 		s.noteAttempt(srv.String(), err)
-		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
+		s.log(slog.LevelDebug, "zookeeper connect", "server", srv.String(), "error", err)
 		tried++
 		if tried == len(s.servers) {
-			s.opt.Logger.Warn("zookeeper session: no server can be reached", "session", s.String(), "servers", describeAttempts(s.attempts()))
+			s.log(slog.LevelWarn, "zookeeper session: no server can be reached", "session", s.String(), "servers", describeAttempts(s.attempts()))
 		}
 		if over := s.judge(&r, srv, err); over != nil {
 			return nil, over
@@ -85,8 +86,7 @@ func (s *Session) judge(r *refusals, srv serverlist.Server, err error) *SessionE
 	}
 	hangUp(nc)
 	knows := resp.Timeout > 0 && resp.SessionID == s.ID()
-	// One that serves and knows the session may have begun to serve this very moment. Then it, or another one,
-	// takes the session the next time.
+	// One that serves and knows the session may have begun to serve this moment. Then it, or another one, takes it the next time.
 	r.serving++
 	if knows && r.serving <= len(s.servers) {
 		return nil
@@ -120,8 +120,7 @@ func (s *Session) lastZxid() int64 {
 
 // attempt connects to one server and shakes hands with it as a session that has seen lastZxid. asked is when the request left.
 func (s *Session) attempt(srv serverlist.Server, lastZxid int64) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
-	// A server that is starting may take a connection and never answer on it: by default, one such attempt does not take so long that
-	// the session expires meanwhile.
+	// A server that is starting may take a connection and never answer on it: by default, no session expires during one such attempt.
 	share := cmp.Or(s.Timeout(), s.opt.SessionTimeout) / time.Duration(max(len(s.servers), 3))
 	timeout := cmp.Or(s.opt.ConnectTimeout, max(share, time.Millisecond))
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
@@ -232,20 +231,28 @@ func (s *Session) adopt(srv serverlist.Server, nc net.Conn, resp *wire.ConnectRe
 	}
 	s.mu.id, s.password = resp.SessionID, resp.Password
 	s.mu.timeout = min(granted, cmp.Or(s.mu.timeout, granted))
-	s.renewLeasesLocked(proves, asked, s.opt.clock.Now(), s.mu.history.Restart(asked)) // the leader hears of a handshake at once
 	c := s.newConnLocked(nc, srv, asked)
+	if proves == provesSync { // a server may want to see the credentials before it renews the session
+		c.unshown = len(s.mu.auth)
+	}
+	if c.unshown == 0 {
+		c.noteHandshakeLocked(proves)
+	}
 	s.mu.conn, s.mu.noConn = c, nil
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
-	log := s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})
+	s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})
 	s.mu.Unlock()
 	s.noteAttempt(srv.String(), nil)
-	log()
 	s.warnOfTimeout(srv, granted)
 	return c, nil
 }
 
-// greetingLocked returns what goes ahead of everything else on a new connection: the credentials, then the watches that
-// were armed on the last one.
+// noteHandshakeLocked renews the leases by the handshake, of which the leader has heard at once.
+func (c *conn) noteHandshakeLocked(proves strength) {
+	c.s.renewLeasesLocked(proves, c.asked, c.s.opt.clock.Now(), c.s.mu.history.Restart(c.asked))
+}
+
+// greetingLocked returns what goes ahead of everything else on a new connection: the credentials, then the watches of the last one.
 //
 // A server takes a session that has seen no newer transaction than it has itself, and learns that from the handshake. It does
 // not learn there what the session has seen in an event only. An event is not counted in lastZxid, because several events
@@ -271,7 +278,7 @@ func greet(a Auth) *call {
 // warnOfTimeout logs that a server has granted another session timeout than was asked for, or than the session had so far.
 func (s *Session) warnOfTimeout(srv serverlist.Server, granted time.Duration) {
 	if expected := cmp.Or(s.granted, s.opt.SessionTimeout); granted != expected {
-		s.opt.Logger.Warn("another session timeout is granted than was asked for, or than before; the least that was granted counts (see the server's minSessionTimeout and maxSessionTimeout)",
+		s.log(slog.LevelWarn, "another session timeout is granted than was asked for, or than before; the least that was granted counts (see the server's minSessionTimeout and maxSessionTimeout)",
 			"session", s.String(), "server", srv.String(), "asked", s.opt.SessionTimeout, "before", s.granted, "granted", granted, "counts", s.Timeout())
 	}
 	s.granted = granted

@@ -10,8 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
-// A frameReader takes messages off a connection. The reading goroutine can stop between any two bytes, and another
-// one goes on from there.
+// A frameReader takes messages off a connection. A goroutine that reads can stop between any two bytes, and another one goes on there.
 type frameReader struct {
 	// Fixed when made.
 	from     io.Reader

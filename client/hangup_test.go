@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -44,4 +45,25 @@ func TestHangUpTakesBackWhatHasNotLeft(t *testing.T) {
 	if read >= int64(written) || err == nil {
 		t.Errorf("%d bytes arrived of %d, then %v; want fewer and a reset", read, written, err)
 	}
+}
+
+// A connection that is made of a *tls.Conn has something of its own to close.
+func TestHangUpClosesWhatIsAroundTLS(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	wrapped := &tunnel{Conn: tls.Client(near, &tls.Config{})}
+	hangUp(wrapped)
+	if _, err := near.Write([]byte{0}); !errors.Is(err, io.ErrClosedPipe) || wrapped.closed != 1 {
+		t.Errorf("Write = %v, closed %d times; want both closed, once", err, wrapped.closed)
+	}
+}
+
+type tunnel struct {
+	*tls.Conn
+	closed int
+}
+
+func (t *tunnel) Close() error {
+	t.closed++
+	return t.Conn.Close()
 }

@@ -134,12 +134,13 @@ func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 
 // join has Close wait for the caller until it calls leave, and returns a context for it, which ends with ctx and with the Keeper.
 func (k *Keeper) join(ctx context.Context) (joined context.Context, leave func(), err error) {
+	joined, stop := ending.Either(ctx, k.ctx) // which calls methods of ctx, and these may be the user's
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.Err(); err != nil {
+		stop()
 		return nil, nil, &OpError{Op: "session", Err: err}
 	}
-	joined, stop := ending.Either(ctx, k.ctx)
 	k.joined.Add(1)
 	return joined, func() { stop(); k.joined.Done() }, nil
 }

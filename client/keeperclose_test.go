@@ -167,3 +167,51 @@ func TestANilContextBeginsNothing(t *testing.T) {
 		}
 	})
 }
+
+// The context of a function of Session.Go ends when Done is closed, and not when the ensemble has answered.
+func TestFunctionsOfASessionEndWithDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "a")
+		ended := make(chan time.Time, 1)
+		s.Go(func(ctx context.Context) {
+			<-ctx.Done()
+			ended <- time.Now()
+		})
+		srv.Link("a").Freeze()
+		done := make(chan time.Time, 1)
+		go func() { <-s.Done(); done <- time.Now() }()
+		go s.Close(t.Context())
+		if late := (<-ended).Sub(<-done); late > 0 {
+			t.Errorf("the function's context ended %v after the session", late)
+		}
+		srv.Link("a").Heal()
+	})
+}
+
+// A context may be of the user's own type, and ask the Keeper.
+func TestAContextThatAsksTheKeeper(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	k := keep(t, srv)
+	defer k.Close(t.Context())
+	ran := make(chan error, 1)
+	go func() {
+		ran <- k.Run(contextOfAKeeper{t.Context(), k}, func(context.Context, *client.Session) error { return nil })
+	}()
+	select {
+	case err := <-ran:
+		must(t, err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("Run waits for itself")
+	}
+}
+
+type contextOfAKeeper struct {
+	context.Context
+	k *client.Keeper
+}
+
+func (c contextOfAKeeper) Value(key any) any {
+	c.k.Session(context.Background())
+	return c.Context.Value(key)
+}

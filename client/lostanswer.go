@@ -22,8 +22,7 @@ import (
 // persistent znode that another client created during the call may be taken for our own; for sequential modes the outcome is then unknown.
 // MaybeApplied is true of an error that leaves the outcome open, as when ctx or the session ends before the look.
 //
-// Modes with a time to live are refused. The ACL is for the znode and for those that are made above it; nil lets every client
-// do anything.
+// Modes with a time to live are refused. The ACL is for the znode and those that are made above it; nil lets every client do anything.
 func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL) (Created, error) {
 	if mode.TTL() {
 		return Created{}, &OpError{Op: "create", Path: path, Err: zk.ErrBadArguments}

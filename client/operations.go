@@ -99,7 +99,7 @@ func (s *Session) AwaitWrites(ctx context.Context) error {
 	return err
 }
 
-// AddAuth authenticates the session under one more identity, now and on every later connection. A
+// AddAuth authenticates the session under one more identity, now and on every later connection, on those also if AddAuth fails. A
 // credential that the server refuses ends the session, because servers hang up on it.
 func (s *Session) AddAuth(ctx context.Context, a Auth) error {
 	if n := len(greet(a).frame) - 4; n > s.opt.RequestBytesMax { // or no later connection would get past it

@@ -33,8 +33,7 @@ type Options struct {
 	// with jitter, and starts again only after a connection has proved good. Defaults 50 ms and 2 s.
 	BackoffMin, BackoffMax time.Duration
 
-	// CloseTimeout bounds how long Close waits for the server's answer, besides its context, and how long Keeper.Close waits
-	// for Run. Default 5 s.
+	// CloseTimeout bounds how long Close waits for the server's answer, and Keeper.Close for Run, besides their contexts. Default 5 s.
 	CloseTimeout time.Duration
 
 	// Auth are credentials, sent on every connection before anything else. Servers answer them after the session is open: one that
@@ -62,7 +61,7 @@ type Options struct {
 	InFlightMax int
 
 	// Logger gets one line for each change of the session's state, and one when every server has been tried in vain,
-	// at the beginning or since the connection broke. Default: silent.
+	// at the beginning or since the connection broke. It may block, as the functions of Trace may. Default: silent.
 	Logger *slog.Logger
 
 	// Trace has functions to be called when something happens to the session.
@@ -80,18 +79,25 @@ type Auth struct {
 // clone returns a credential that stays when the caller wipes its own.
 func (a Auth) clone() Auth { return Auth{a.Scheme, bytes.Clone(a.Credential)} }
 
-// A Trace is told what a session does. Every function may be nil. They run on a goroutine of their own, in order, so they may block
-// and may use the session; while one blocks, up to 256 calls wait, and further ones are dropped (Stats.TraceDropped counts them).
-// What must not be missed is in Session.State. The last of them may run after Close has returned.
+// A Trace is told what a session does. Every function may be nil. They and Options.Logger are called on a goroutine of their own, in
+// order, so they may block and may use the session; while one blocks, up to 256 calls wait, and further ones are dropped
+// (Stats.TraceDropped counts them). What must not be missed is in Session.State. The last of them may run after Close has returned.
 type Trace struct {
 	State   func(State)                    // the state has changed
 	Attempt func(server string, err error) // an attempt to connect ended; nil: a session is established
 }
 
-// traceQueueMax is how many calls of trace functions may wait behind one that blocks.
+// traceQueueMax is how many calls may wait behind one that blocks.
 const traceQueueMax = 256
 
-// traceLocked has f, which calls a function of Options.Trace, run outside the goroutines that keep the session alive.
+// log has a line written. It is for run, which ends before traces is closed.
+func (s *Session) log(level slog.Level, line string, attrs ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.traceLocked(func() { s.opt.Logger.Log(context.Background(), level, line, attrs...) })
+}
+
+// traceLocked has f, which calls what is the user's, run outside the goroutines that keep the session alive.
 func (s *Session) traceLocked(f func()) {
 	select {
 	case s.traces <- f:

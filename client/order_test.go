@@ -449,3 +449,48 @@ func TestXidsGoOnAfterAReconnect(t *testing.T) {
 		}
 	})
 }
+
+// Servers say at once that they do not know a request, ahead of what they have been asked before, and hang up (Apache ZooKeeper's
+// PrepRequestProcessor before 3.6 for AddWatch). What waits is not to be asked again and again for that.
+func TestUnimplementedOvertakes(t *testing.T) {
+	for _, event := range []bool{false, true} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			f := serveFake(t, n, fakeAddr, func(p *peer) {
+				if !p.open() {
+					return
+				}
+				for {
+					switch h, ok := p.next(); {
+					case !ok:
+						return
+					case h.Op == wire.OpExists && event:
+						p.answer(h.Xid, zk.OK, &wire.StatResponse{})
+						p.zxid = 7
+						p.event(zk.NodeDeleted, "/n") // after which a transaction goes ahead on the next connection
+					case h.Op == wire.OpAddWatch:
+						p.zxid = -1
+						p.answer(h.Xid, zk.ErrUnimplemented, nil)
+						return
+					case h.Op == wire.OpPing, h.Op == wire.OpCloseSession:
+						p.answer(h.Xid, zk.OK, nil)
+					}
+				}
+			})
+			s := open(t, n, fakeAddr, client.Options{})
+			if event {
+				_, _, w, err := s.WatchExists(t.Context(), "/n")
+				must(t, err)
+				fired(t, w)
+			}
+			get, stop := context.WithCancel(t.Context())
+			defer stop()
+			go s.Get(get, "/n")
+			synctest.Wait()
+			_, err := s.AddWatch(short(t, time.Minute), "/n", true)
+			wantErr(t, "AddWatch", err, zk.ErrUnimplemented)
+			if asked := len(f.asked(wire.OpAddWatch)); asked != 1 {
+				t.Errorf("asked %d times, want 1", asked)
+			}
+		})
+	}
+}

@@ -67,8 +67,7 @@ func (k *call) check(path string, mode zk.Mode) {
 	}
 }
 
-// add makes a call and returns its Pending. Every kind of request comes through here. read takes the response (see call.decode); nil
-// if there is nothing to decode.
+// add makes a call and returns its Pending. Every kind of request comes through here. read, which may be nil, is for call.decode.
 func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*wire.Decoder) T) *Pending[T] {
 	k := &Pending[T]{call: newCall(op, name, path, req)}
 	k.s = p.s
@@ -188,13 +187,17 @@ func (p *Pipeline) Create(path string, data []byte, mode zk.Mode, acl []zk.ACL) 
 }
 
 // CreateTTL adds a request to create a znode that the server deletes once it has had no children and
-// no change for ttl. Servers refuse it unless extended types are enabled.
+// no change for ttl, a millisecond at least. Servers refuse it unless extended types are enabled.
 func (p *Pipeline) CreateTTL(path string, data []byte, mode zk.Mode, acl []zk.ACL, ttl time.Duration) *Pending[Created] {
 	req := wire.CreateTTLRequest{
 		CreateRequest: wire.CreateRequest{Path: p.s.serverPathOfNew(path, mode), Data: data, ACL: orOpen(acl), Mode: mode},
 		TTL:           ttl.Milliseconds(),
 	}
-	return addCreate(p, wire.OpCreateTTL, path, mode, &req)
+	k := addCreate(p, wire.OpCreateTTL, path, mode, &req)
+	if !mode.TTL() || ttl < time.Millisecond { // a server of Apache's may take such a request, and never start again
+		k.refuse = fmt.Errorf("%w: mode %v with a time to live of %v", zk.ErrBadArguments, mode, ttl)
+	}
+	return k
 }
 
 func addCreate(p *Pipeline, op wire.Op, path string, mode zk.Mode, req wire.Record) *Pending[Created] {

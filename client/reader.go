@@ -47,8 +47,7 @@ const (
 	restTime = 20 * time.Millisecond // how long it rests if no caller comes
 )
 
-// takeTurn gives the reader, which rests, the turn if it is to read again, and reports whether it has: something depends on it, or
-// no caller has come for restTime.
+// takeTurn gives the reader, which rests, the turn if something depends on it, or no caller has come for restTime. It reports whether.
 func (r *readTurn) takeTurn(ticked, depended bool) bool {
 	quiet := ticked && !r.came
 	r.came, r.asleep = false, quiet && r.held == heldByCaller
@@ -147,8 +146,7 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 	}
 }
 
-// readUntil reads until over, which is called with Session.mu held, reports true, the caller that reads is interrupted, or limit,
-// unless it is zero, has passed.
+// readUntil reads until over, called with Session.mu held, reports true, the caller that reads is interrupted, or limit (not 0) has passed.
 func (c *conn) readUntil(limit time.Time, over func() bool) error {
 	for {
 		message, skipped, err := c.in.next()

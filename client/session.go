@@ -21,7 +21,7 @@ type Session struct {
 	opt     Options
 	chroot  string              // "" or "/a/b"
 	servers []serverlist.Server // in an order of its own, so that the clients of an ensemble spread over it
-	traces  chan func()         // calls of functions of opt.Trace that wait; closed by run, after which there are none
+	traces  chan func()         // calls of opt.Trace and opt.Logger that wait; closed by run, after which there are none
 
 	wake      chan struct{}      // callers → writer: the queue or the demand has changed, or it may send; one token is enough
 	cancel    context.CancelFunc // ends run
@@ -32,7 +32,7 @@ type Session struct {
 	final  context.Context // ends when the state becomes final, with its cause
 	finish context.CancelCauseFunc
 
-	tellers sync.WaitGroup // what calls functions of the user's that are told of losses; only goroutines of wg begin any
+	tellers sync.WaitGroup // what calls functions of the user's: those in traces, and those that are told of losses, which goroutines of wg begin
 
 	// Owned by run.
 	password []byte
@@ -103,13 +103,11 @@ func begin(servers string, opt Options) (*Session, error) {
 		wake: make(chan struct{}, 1), traces: make(chan func(), traceQueueMax),
 	}
 	s.watches = watches{s: s, spots: map[watchKey]*watchSpot{}, persistent: map[watchKey][]*PersistentWatch{}}
-	if opt.Trace.State != nil || opt.Trace.Attempt != nil {
-		go func() { // for whose end no call waits: a function of the user's may itself be waiting for Close
-			for f := range s.traces {
-				f()
-			}
-		}()
-	}
+	s.tellers.Go(func() {
+		for f := range s.traces {
+			f()
+		}
+	})
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
 	s.mu.noConn = &disconnection{}
@@ -190,7 +188,7 @@ func (s *Session) String() string { return idText(s.ID()) }
 // idText names a session. The ids that servers with numbers from 128 on give are negative.
 func idText(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
-// Go runs f on a goroutine that belongs to the session: its context ends with the session, and Close
+// Go runs f on a goroutine that belongs to the session: its context ends when Done is closed, and Close
 // waits for it. It reports false, and runs nothing, if the session is over. While Close asks the ensemble, f is still run.
 func (s *Session) Go(f func(ctx context.Context)) bool {
 	s.mu.Lock()
@@ -198,7 +196,7 @@ func (s *Session) Go(f func(ctx context.Context)) bool {
 	if s.mu.over != nil {
 		return false
 	}
-	s.wg.Go(func() { f(s.ctx) })
+	s.wg.Go(func() { f(s.final) })
 	return true
 }
 
@@ -236,9 +234,8 @@ func (s *Session) noteConnEnd(c *conn, cause error) {
 	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
 	// and the greeting is made anew for the next.
 	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool { return k.own })
-	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.noConn})
+	s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.noConn})
 	s.mu.Unlock()
-	log()
 }
 
 // end makes the session over, once, with a cause: every call is completed, every watch told.
@@ -251,7 +248,7 @@ func (s *Session) end(why *SessionError) {
 	s.mu.over = why
 	phases := map[error]Phase{zk.ErrSessionExpired: Expired, zk.ErrClosed: Closed, zk.ErrAuthFailed: AuthFailed}
 	// First, because a call or a watch that hears of the end may ask Err.
-	log := s.setStateLocked(State{Phase: phases[why.Err], Conn: s.mu.state.Conn, Cause: why})
+	s.setStateLocked(State{Phase: phases[why.Err], Conn: s.mu.state.Conn, Cause: why})
 	if c := s.mu.conn; c != nil {
 		s.mu.conn = nil
 		s.failAllLocked(&c.sent, why)
@@ -260,5 +257,4 @@ func (s *Session) end(why *SessionError) {
 	s.watches.end(why)
 	s.mu.Unlock()
 	s.cancel()
-	log()
 }

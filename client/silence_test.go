@@ -1,8 +1,12 @@
 package client_test
 
 import (
+	"context"
 	"encoding/binary"
+	"log/slog"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -116,4 +120,49 @@ func TestF18_AnErrorIsNoProofOfLife(t *testing.T) {
 			t.Errorf("a ping that was refused because the session has expired counts as one that was answered %v ago", age)
 		}
 	})
+}
+
+// F15: a Logger that blocks costs the session neither its heartbeats nor its reconnects, and Close returns.
+func TestALoggerThatBlocks(t *testing.T) {
+	for _, on := range []string{"connected", "disconnected", "closed"} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			srv := start(t, n, "zk:2181")
+			h := &stateHandler{Handler: slog.DiscardHandler, blocks: make(chan struct{})}
+			s := open(t, n, "zk:2181", client.Options{SessionTimeout: 10 * time.Second, Logger: slog.New(h)})
+			synctest.Wait()
+			h.state.Store(on)
+			id := s.ID()
+			cut(t, n, s)
+			<-time.After(time.Minute)
+			if _, _, err := s.Get(short(t, time.Second), "/"); err != nil || s.ID() != id {
+				t.Errorf("%s: %v, session %x, want %x", on, err, s.ID(), id)
+			}
+			began := time.Now()
+			must(t, s.Close(t.Context()))
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("%s: Close took %v", on, took)
+			}
+			close(h.blocks)
+			srv.down()
+		})
+	}
+}
+
+// A stateHandler blocks on the line of one state.
+type stateHandler struct {
+	slog.Handler
+	state  atomic.Value
+	blocks chan struct{}
+}
+
+func (h *stateHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *stateHandler) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "state" && a.Value.String() == h.state.Load() {
+			<-h.blocks
+		}
+		return true
+	})
+	return nil
 }

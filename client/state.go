@@ -46,11 +46,10 @@ func (s *Session) State() (State, <-chan struct{}) {
 	return s.mu.state, s.mu.changed
 }
 
-// setStateLocked makes st the state and wakes all that wait for a change; a final state it leaves as it
-// is. The function that it returns logs the change, and is for when the lock has been released.
-func (s *Session) setStateLocked(st State) (log func()) {
+// setStateLocked makes st the state, tells of it, and wakes all that wait for a change; a final state it leaves as it is.
+func (s *Session) setStateLocked(st State) {
 	if s.mu.state.Phase.Final() {
-		return func() {}
+		return
 	}
 	st.Since = time.Now()
 	s.mu.state = st
@@ -69,16 +68,14 @@ func (s *Session) setStateLocked(st State) (log func()) {
 		s.traceLocked(func() { told(st) })
 	}
 	if s.mu.id == 0 { // there never was one, as the error of Open says
-		return func() {}
+		return
 	}
-	return func() {
-		attrs := []any{"session", s.String(), "state", st.Phase.String()}
-		if st.Phase == Connected {
-			attrs = append(attrs, "server", st.Server, "timeout", s.Timeout())
-		}
-		if st.Cause != nil {
-			attrs = append(attrs, "cause", st.Cause)
-		}
-		s.opt.Logger.Info("zookeeper session", attrs...)
+	attrs := []any{"session", idText(s.mu.id), "state", st.Phase.String()}
+	if st.Phase == Connected {
+		attrs = append(attrs, "server", st.Server, "timeout", s.mu.timeout)
 	}
+	if st.Cause != nil {
+		attrs = append(attrs, "cause", st.Cause)
+	}
+	s.traceLocked(func() { s.opt.Logger.Info("zookeeper session", attrs...) })
 }

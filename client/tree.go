@@ -137,8 +137,7 @@ func (s *Session) DeleteAll(ctx context.Context, path string) error {
 	return err
 }
 
-// inBatches asks about each of paths, treeBatch of them at once, and hands what it learns to take, in order. A request whose
-// connection broke is repeated.
+// inBatches asks about each of paths, treeBatch of them at once, and hands the answers to take, in order. It repeats lost requests.
 func inBatches[T any](ctx context.Context, s *Session, paths []string, ask func(*Pipeline, string) *Pending[T], take func(path string, v T, err error) error) error {
 	for batch := range slices.Chunk(paths, treeBatch) {
 		p := s.Pipeline()

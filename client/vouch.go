@@ -8,8 +8,7 @@ import (
 // A Vouch says how much the answer to a heartbeat proves about the session.
 type Vouch int
 
-// The levels. VouchPing is the weakest and VouchWrite the strongest; each proves what a weaker one does. The zero value
-// is VouchSync, the default.
+// The levels, from VouchPing to VouchWrite; each proves what a weaker one does. The zero value is VouchSync, the default.
 const (
 	// VouchSync: the leader has answered. Its answer travels behind all that it has committed, so if it had ended
 	// the session, that would have been heard first. A follower that is cut off from its leader cannot give it; a

@@ -537,3 +537,38 @@ func TestF17_RefusedRequestsAreNoHeartbeats(t *testing.T) {
 		})
 	}
 }
+
+// F17: a server may answer a handshake before it has renewed the session, as long as the credentials have not been shown again. So a
+// handshake that resumes a session with credentials proves something only once they are accepted, and then from when it was sent.
+func TestF17_AHandshakeWithCredentialsProvesOnceTheyAreAccepted(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		const slow = 2 * time.Second
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(func(h heard) bool {
+					if h.Op == wire.OpAuth && p.number > 1 {
+						<-time.After(slow)
+					}
+					return false
+				})
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 12 * time.Second, Auth: []client.Auth{
+			{Scheme: "digest", Credential: []byte("ann:sesame")}, {Scheme: "digest", Credential: []byte("bob:sesame")}}})
+		<-time.After(time.Second)
+		before := ages(s)
+		cut(t, n, s)
+		reconnected := time.Now()
+		<-time.After(2*slow - time.Millisecond)
+		for i, age := range ages(s) {
+			if age < before[i]+2*slow-time.Millisecond {
+				t.Errorf("age %d is %v while the second credential is not accepted, and was %v before the connection broke", i, age, before[i])
+			}
+		}
+		<-time.After(time.Millisecond)
+		synctest.Wait()
+		if a, want := ages(s), time.Since(reconnected); a[1] != want || a[2] <= want {
+			t.Errorf("ages once both are accepted: %v, want %v for sync and more for write", a, want)
+		}
+	})
+}

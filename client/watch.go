@@ -211,8 +211,7 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 	return calls
 }
 
-// rearmBytesMax is how many bytes of paths one request carries that registers watches again. It may have to be less: half of
-// Options.RequestBytesMax at most.
+// rearmBytesMax is how many bytes of paths a request carries that registers watches again; half of Options.RequestBytesMax if that is less.
 const rearmBytesMax = 128 << 10
 
 // rearmBytes is how much longer than the request that set a watch a request can be that registers this watch again and no other.

@@ -337,7 +337,7 @@ func TestF15_TraceMayBlock(t *testing.T) {
 // transaction goes ahead of them. After an answer the handshake says it all, and none is needed.
 func TestTransactionAfterAnEventThatNoAnswerFollowed(t *testing.T) {
 	for _, zxid := range []int64{-1, 7} { // before ZooKeeper 3.9, and since
-		for _, answered := range []bool{false, true} {
+		for _, answered := range []string{"no", "yes", "without a zxid"} {
 			bubble(t, func(t *testing.T, n *memnet.Network) {
 				f := serveFake(t, n, fakeAddr, func(p *peer) {
 					if !p.open() {
@@ -351,6 +351,11 @@ func TestTransactionAfterAnEventThatNoAnswerFollowed(t *testing.T) {
 							p.zxid = 7
 							return true
 						}
+						if h.Op == wire.OpWhoAmI { // before 3.7
+							p.zxid = -1
+							p.answer(h.Xid, zk.ErrUnimplemented, nil)
+							return true
+						}
 						return false
 					})
 				})
@@ -358,9 +363,13 @@ func TestTransactionAfterAnEventThatNoAnswerFollowed(t *testing.T) {
 				_, _, w, err := s.WatchExists(t.Context(), "/gone")
 				must(t, err)
 				fired(t, w)
-				if answered {
+				switch answered {
+				case "yes":
 					_, _, err = s.Get(t.Context(), "/n")
 					must(t, err)
+				case "without a zxid":
+					_, err = s.WhoAmI(t.Context())
+					wantErr(t, "WhoAmI", err, zk.ErrUnimplemented)
 				}
 				n.Link("client", "").Cut()
 				await(t, s, client.Disconnected)
@@ -373,11 +382,11 @@ func TestTransactionAfterAnEventThatNoAnswerFollowed(t *testing.T) {
 					}
 				}
 				want := []wire.Op{wire.OpMulti, wire.OpGetData}
-				if answered {
+				if answered == "yes" {
 					want = want[1:]
 				}
 				if !slices.Equal(ops, want) {
-					t.Errorf("event with zxid %d, answered %v: the new connection began with %v, want %v", zxid, answered, ops, want)
+					t.Errorf("event with zxid %d, answered: %s: the new connection began with %v, want %v", zxid, answered, ops, want)
 				}
 			})
 		}

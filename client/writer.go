@@ -13,9 +13,8 @@ import (
 )
 
 // A writeTurn decides which goroutine writes a connection, as a readTurn does for reading. One does at a time: the connection's
-// writer, or a caller. The writer sends what callers have queued, as much at once as has gathered. A caller whose requests find
-// nothing queued and nothing on its way sends them itself (inline): they could not gather with anything, and waking the
-// writer takes longer than sending.
+// writer, or a caller. The writer sends what callers have queued, as much at once as has gathered. A caller whose requests find nothing
+// queued and nothing on its way sends them itself (inline): nothing could gather, and waking the writer takes longer than sending.
 type writeTurn struct {
 	buf []byte // owned by the goroutine that has set busy
 
@@ -171,9 +170,8 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	case wire.OpPing:
 		k.xid = wire.XidPing
 	default:
-		// The count goes on from connection to connection: a server of an ensemble finds the request that a commit belongs to by
-		// session and xid, so a new request with the xid of one that is still on its way from the old connection could be given
-		// the other's answer.
+		// The count goes on from connection to connection: servers of an ensemble find the request of a commit by session and xid,
+		// so one with the xid of a request that is still on its way from the old connection could be given the other's answer.
 		c.s.mu.xid = max(c.s.mu.xid+1, 1) // it wraps, and the special xids are negative
 		k.xid = c.s.mu.xid
 	}

@@ -9,7 +9,8 @@
 //     answer to the request that caused it and before any answer that reflects the new state.
 //  3. Once a session has been attached to a new connection, no request of its old one is executed.
 //  4. A session lives at least its granted timeout from the last frame received, and at most one
-//     tick longer. With it go, in one transaction, all its ephemeral znodes. After a restart every
+//     tick longer. What comes before a new connection has shown the session's credentials again
+//     does not count. With it go, in one transaction, all its ephemeral znodes. After a restart every
 //     session has its full timeout again.
 //  5. A client that is slow, silent or hostile costs the others nothing but its share of the
 //     machine: everything it can make the server keep has a limit.
