@@ -13,8 +13,7 @@ import (
 
 // Options configure a candidate. The zero value of every field means its default.
 type Options struct {
-	// ID is what the candidate calls itself, such as an address at which the leader can be reached. It need not be
-	// unique. Others see it as Candidate.ID.
+	// ID is what the candidate calls itself, such as the leader's address. It need not be unique. Others see it as Candidate.ID.
 	ID string
 
 	// Data is whatever else others may want to know of the leader. They see it as Candidate.Data.
@@ -33,14 +32,12 @@ type Options struct {
 	// a third; negative means none. If a reconnect shortens the session timeout, a longer margin is cut to a third.
 	Margin time.Duration
 
-	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, its Deadlock must
-	// be 0, because candidates' znodes do not say what else they hold, and its Requeue is always on. Its Logger hears of terms, and
-	// why Run campaigns again.
+	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, its Deadlock 0, because
+	// candidates' znodes do not say what else they hold, and its Requeue is always on. Its Logger hears of terms and campaigns.
 	Lock lock.Options
 }
 
-// margin returns the margin of a term under a session whose timeout is this now: a reconnect may have shortened it. A negative
-// option means none.
+// margin returns the margin of a term under a session with that timeout, which a reconnect may have shortened. A negative option means none.
 func (o Options) margin(timeout time.Duration) time.Duration {
 	return max(min(cmp.Or(o.Margin, timeout/6), timeout/3), 0)
 }

@@ -103,8 +103,7 @@ func (t *Term) Check() client.Op { return t.lock().Check() }
 // Revoked is closed when this leader was asked to give up; see lock.Hold.Revoked. The term goes on.
 func (t *Term) Revoked() <-chan struct{} { return t.lock().Revoked() }
 
-// Remaining returns how long the term lasts if no further heartbeat is answered; 0 once it is over. Then the
-// work has Options.Margin to stop.
+// Remaining returns how long the term lasts if no further heartbeat is answered; 0 once it is over. The work has Options.Margin to stop.
 func (t *Term) Remaining() time.Duration {
 	if t.Context().Err() != nil {
 		return 0
@@ -159,11 +158,12 @@ func (t *Term) Resign(ctx context.Context) error {
 	return t.result
 }
 
-// keep returns when the term is over, and reports whether that is a loss: the reason of one that is ended may be the loss of
-// another lock.
+// keep returns when the term is over, and reports whether that is a loss. A term may be ended because another lock was lost.
 func (t *Term) keep() (lost bool) {
 	for t.Cause() == nil { // which ends a term that has no time left
+		_, changed := t.e.s.State() // a reconnect may shorten the session timeout
 		select {
+		case <-changed:
 		case <-t.ctx.Done():
 		case <-t.resigned.Done():
 			if t.ctx.Err() == nil {

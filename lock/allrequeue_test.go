@@ -61,3 +61,39 @@ func TestF06_AnAllQueuesAgainBehindNoClaimOfItsOwn(t *testing.T) {
 		})
 	}
 }
+
+// F06: one of the claims of AcquireN is deleted while it waits. With Options.Requeue it queues again, and the claims that it gives up
+// do not count against Options.QueueMax.
+func TestF06_PermitsQueueAgainBehindNoClaimOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		admin := srv.Session(t, "admin")
+		semaphore := func(label string) *lock.Semaphore {
+			sem, err := lock.NewSemaphore(srv.Session(t, label), "/sem", 2, lock.Options{Requeue: true, QueueMax: 1})
+			must(t, nil, err)
+			return sem
+		}
+		theirs, err := semaphore("theirs").Acquire(t.Context())
+		must(t, theirs, err)
+		got := make(chan error, 1)
+		go func() {
+			h, err := semaphore("ours").AcquireN(t.Context(), 2)
+			if err == nil {
+				err = h.Release(t.Context())
+			}
+			got <- err
+		}()
+		time.Sleep(time.Second)
+		names, _, err := admin.Children(t.Context(), "/sem")
+		must(t, nil, err)
+		for _, name := range names {
+			if path := "/sem/" + name; path != theirs.Node() {
+				must(t, nil, admin.Delete(t.Context(), path, -1))
+				break
+			}
+		}
+		time.Sleep(time.Second)
+		must(t, nil, theirs.Release(t.Context()))
+		must(t, nil, <-got)
+	})
+}

@@ -193,8 +193,7 @@ func (c *creation) await(ctx context.Context) (nodes []string, czxid int64, err 
 	return nodes, results[0].Stat.Czxid, nil
 }
 
-// join makes our nodes, and returns the queue with them. The requests that make the nodes and list the queue leave in one write, so
-// that a free lock costs one round trip.
+// join makes our nodes, and returns the queue with them. All requests leave in one write, so that a free lock costs one round trip.
 func (a *attempt) join(ctx context.Context) (view, error) {
 	for {
 		p := a.s.Pipeline()
@@ -381,8 +380,14 @@ func (a *attempt) abandon() {
 	a.end()
 }
 
-// forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.
-func (a *attempt) forget() { a.ownNodes = ownNodes{id: a.id, unknown: a.count > 1} }
+// forget notes that a node of ours is gone. If it was one of several, the cleaner deletes those that are known, and looks for the others.
+func (a *attempt) forget() {
+	left := ownNodes{id: a.id}
+	if a.count > 1 {
+		left.nodes, left.unknown = a.nodes, true
+	}
+	a.ownNodes = left
+}
 
 // checkOwn returns what a change of our own nodes means: nil if one was only written to, which is then to be watched again.
 func (a *attemptBase) checkOwn() error {
@@ -417,17 +422,13 @@ type idRegistry struct {
 	uses map[queue.ID]int
 }
 
-func (r *idRegistry) add(id queue.ID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.uses[id]++
-}
+func (r *idRegistry) add(id queue.ID)  { r.note(id, 1) }
+func (r *idRegistry) drop(id queue.ID) { r.note(id, -1) }
 
-// drop notes the end of a use.
-func (r *idRegistry) drop(id queue.ID) {
+func (r *idRegistry) note(id queue.ID, more int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.uses[id]--
+	r.uses[id] += more
 	if r.uses[id] == 0 {
 		delete(r.uses, id)
 	}

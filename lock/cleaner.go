@@ -44,8 +44,7 @@ func (c *cleaner) add(left ownNodes) {
 	}
 }
 
-// unblock notes that await need not wait for the nodes of one add, or not any more: they are gone, or the server has refused to
-// remove them.
+// unblock notes that await need not wait for the nodes of one add: they are gone, or the server has refused to remove them.
 func (c *cleaner) unblock() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,8 +102,7 @@ func (c *cleaner) remove(ctx context.Context, left *ownNodes, unblock func()) {
 	}
 }
 
-// deleteAll adds the requests that delete nodes. The function that it returns waits for the answers, and returns the nodes that may
-// still be there, with the last error.
+// deleteAll adds the requests that delete nodes. answers waits for what came of them: the nodes that may still be there, the last error.
 func deleteAll(p *client.Pipeline, nodes []string) (answers func(context.Context) (left []string, failed error)) {
 	deletes := make([]*client.Pending[struct{}], len(nodes))
 	for i, node := range nodes {

@@ -14,8 +14,7 @@ import (
 // For, which is ahead of it in the same queue.
 type Wait = queue.Wait
 
-// A Deadlock is a cycle of waits, a []Wait: the For of each cannot go on before the next wait is over, and the For of the last
-// not before the first is.
+// A Deadlock is a cycle of waits, a []Wait: the For of each waits in the next one, and the For of the last in the first.
 type Deadlock = queue.Deadlock
 
 // A DeadlockError says that a waiter gave up because it stood in a cycle of contenders that waited for each other, and was the last

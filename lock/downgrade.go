@@ -53,8 +53,7 @@ func (g *grant) downgrade(ctx context.Context, h *Hold) error {
 	return cmp.Or(h.Cause(), err) // the session's end may be known sooner than the hold's
 }
 
-// beginDowngrade returns the path of the write node and that of the read node to be. From then on the claim counts as a shared one, and
-// the end of the grant calls stop.
+// beginDowngrade returns the paths of the write node and the read node to be. The claim is shared then, and the grant's end calls stop.
 func (g *grant) beginDowngrade(h *Hold, stop context.CancelCauseFunc) (write, read string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -25,9 +25,8 @@ var (
 	// background as soon as a server can be reached, or goes with the session; a delay marker (Options.Delay) that the session did
 	// not get to delete stays, and delays the next holder.
 	ErrReleasePending = errors.New("release not confirmed yet")
-	// ErrCounterExhausted is returned when the sequence counter of the lock's directory has come to its end, 2^31-1, at a
-	// server where it does not wrap, so that the order of arrival is unknown. Let the directory become empty and delete it;
-	// the counter starts again at 0.
+	// ErrCounterExhausted is returned when the counter of the lock's directory has come to its end, 2^31-1, at a server where it does
+	// not wrap: the order of arrival is unknown. Let the directory become empty and delete it; the counter starts again at 0.
 	ErrCounterExhausted = errors.New("sequence counter of the lock directory is exhausted; delete the empty directory to start again")
 	// ErrQueueFull is returned when more claims are ahead than Options.QueueMax allows.
 	ErrQueueFull = errors.New("too many contenders wait")
@@ -35,8 +34,7 @@ var (
 	ErrDeadlock = errors.New("deadlock")
 	// ErrDuplicate is returned when a lock is named twice among those that are to be held together.
 	ErrDuplicate = errors.New("named twice")
-	// ErrNoPermits is returned when the semaphore was made with 0 permits, which means "as many as are stored with it", and
-	// no number is stored.
+	// ErrNoPermits is returned when the semaphore was made with 0 permits, which means "as many as are stored", and none are.
 	ErrNoPermits = errors.New("no number of permits is stored with the semaphore")
 	// ErrPermitsConflict is returned when the number of permits that is stored with the semaphore is not the one that it was
 	// made with. The error is a *ConflictError, which has both numbers.

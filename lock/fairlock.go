@@ -53,6 +53,7 @@ func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold,
 		if try || !again {
 			return holds, err
 		}
+		f.cleaner.await(ctx) // other claims of the attempt would count against Options.QueueMax
 	}
 }
 
@@ -86,8 +87,7 @@ func (f *fairLock) removeNode(ctx context.Context, g *grant) error {
 }
 
 // announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
-// the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
-// contenders behind list the directory.
+// the node's end alone could be a downgrade. While the outcome of a downgrade is open it is not, and contenders behind list the directory.
 func (g *grant) announces() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,9 +118,8 @@ func (g *grant) delete(ctx context.Context, node string, announced bool) error {
 	return err
 }
 
-// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the listing fails,
-// it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
-// everything that was applied before.
+// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the listing fails, it
+// deletes the known nodes and returns that error. A transaction ahead of the listing has it show all that was applied before.
 func (f *fairLock) clean(ctx context.Context, left *ownNodes) error {
 	if err := f.checkUndeleted(ctx, left); err != nil {
 		return err

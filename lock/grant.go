@@ -33,11 +33,12 @@ type grant struct {
 
 	mu struct {
 		sync.Mutex
-		holds    []*Hold    // not released; none once the grant has ended
-		lost     *LostError // why it ended, if it was lost
-		node     string     // path of the node
-		readNode string     // path of the node that a downgrade puts in its place; empty unless that is open
-		mode     queue.Mode // of the claim: shared from when a downgrade begins
+		holds    []*Hold                   // not released; none once the grant has ended
+		enders   []context.CancelCauseFunc // that endOthers is to call
+		lost     *LostError                // why it ended, if it was lost
+		node     string                    // path of the node
+		readNode string                    // path of the node that a downgrade puts in its place; empty unless that is open
+		mode     queue.Mode                // of the claim: shared from when a downgrade begins
 
 		stopDowngrade context.CancelCauseFunc // ends what a downgrade waits for; nil until there is one
 	}
@@ -83,6 +84,7 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	}
 	returned := false
 	defer func() {
+		a.unknown = a.unknown || !returned // the hook may have downgraded
 		for _, g := range grants {
 			if !returned && g.end(ErrReleased) { // the hook has panicked: no caller has the hold, and the nodes go with the attempt
 				attemptIDs.drop(g.id)
@@ -92,6 +94,7 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	for i, g := range grants {
 		if granted := g.lock.opt.Hooks.Granted; granted != nil {
 			granted(ctx, g.lock.path, holds[i])
+			g.checkDeadline()
 		}
 		g.putUnderWatchdog(a.nodes[i], a.watches[i])
 	}
@@ -108,12 +111,10 @@ func (g *grant) holdLocked(under context.Context) *Hold {
 	return h
 }
 
-// endLocked ends the hold, and what ends with it.
+// endLocked ends the hold. What ends with it is left to end.
 func (h *Hold) endLocked(cause error) {
 	h.cancel(cause)
-	for _, cancel := range h.enders {
-		cancel(cause)
-	}
+	h.g.mu.enders = append(h.g.mu.enders, h.enders...)
 }
 
 // nodePath returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see otherPath.
@@ -177,13 +178,24 @@ func (g *grant) endLost(cause error) bool {
 }
 
 func (g *grant) end(cause error) bool {
+	defer g.endOthers(cause)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.endLocked(cause)
 }
 
-// endLocked ends the grant and every hold of it with a cause, and all that goes on for its sake. It reports false if the grant had
-// ended before.
+// endOthers ends what ends with holds that have ended, before anything is deleted, and without the mutex: contexts may be the user's.
+func (g *grant) endOthers(cause error) {
+	g.mu.Lock()
+	enders := g.mu.enders
+	g.mu.enders = nil
+	g.mu.Unlock()
+	for _, cancel := range enders {
+		cancel(cause)
+	}
+}
+
+// endLocked ends the grant, every hold of it and all that goes on for its sake. It reports false if the grant had ended before.
 func (g *grant) endLocked(cause error) bool {
 	if len(g.mu.holds) == 0 {
 		return false

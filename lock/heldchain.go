@@ -35,8 +35,7 @@ func (c *heldChain) before(other *heldChain) *heldChain {
 	return &heldChain{c.g, c.outer.before(other)}
 }
 
-// of returns the newest grant of a lock in the chain, nil if there is none. One directory may have several queues, and each
-// is a lock of its own.
+// of returns the newest grant of a lock in the chain, nil if there is none. Each of several queues of one directory is a lock of its own.
 func (c *heldChain) of(b *lockBase) *grant {
 	for ; c != nil; c = c.outer {
 		if l := c.g.lock; l.s == b.s && l.dir == b.dir && l.rules.Heeds == b.rules.Heeds {
@@ -57,9 +56,8 @@ func (c *heldChain) holdIDs() []string {
 	return ids
 }
 
-// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be asked for in
-// the queue. It refuses to re-enter without Options.Reentrant, and always refuses the write side under a hold of the read side,
-// which could never be granted.
+// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the queue is to be joined. It refuses
+// to re-enter without Options.Reentrant, and always the write side under a hold of the read side, which could never be granted.
 func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g := heldChainOf(ctx).of(b)
 	if g == nil || !b.rules.Reenters() {

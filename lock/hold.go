@@ -113,8 +113,8 @@ func (h *Hold) endWith(cancel context.CancelCauseFunc) {
 		return
 	}
 	h.g.mu.Lock()
-	defer h.g.mu.Unlock()
 	h.enders = append(h.enders, cancel)
+	h.g.mu.Unlock()
 	if h.ctx.Err() != nil {
 		cancel(context.Cause(h.ctx))
 	}

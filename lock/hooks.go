@@ -34,8 +34,7 @@ type Hooks struct {
 	// A deletion that Release is the first to find out has been told as Released; only the error of Release tells of it.
 	Lost func(ctx context.Context, path string, err *LostError)
 
-	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, the hook of each member
-	// that was not granted is called.
+	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, that of each member not granted is.
 	Refused func(ctx context.Context, path string, err error)
 }
 
@@ -48,8 +47,7 @@ type Place struct {
 	Delay time.Duration // what is left of the delay after the last holder (Options.Delay); 0 if there is none
 }
 
-// JoinHooks returns hooks that call those of all, in this order: metrics and spans of one lock, for example. Each Asked gets the context
-// that the one before has returned.
+// JoinHooks returns hooks that call those of all, in this order (metrics and spans, for example), each Asked with the last one's context.
 func JoinHooks(all ...Hooks) Hooks {
 	return Hooks{
 		Asked: func(ctx context.Context, path string) context.Context {

@@ -337,3 +337,27 @@ func TestWaitersOfACuratorSemaphore(t *testing.T) {
 		must(t, nil, h.Release(t.Context()))
 	})
 }
+
+// The claim goes also if the hook has moved it.
+func TestAGrantHookThatDowngradesAndPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		rw, err := lock.NewRWMutex(srv.Session(t, "s"), "/l/a", lock.Options{Hooks: lock.Hooks{
+			Granted: func(ctx context.Context, _ string, h *lock.Hold) {
+				must(t, nil, h.Downgrade(ctx))
+				panic("hook")
+			},
+		}})
+		must(t, nil, err)
+		func() {
+			defer func() { recover() }()
+			rw.Lock(t.Context())
+		}()
+		time.Sleep(time.Second)
+		theirs, err := lock.NewRWMutex(srv.Session(t, "other"), "/l/a", lock.Options{})
+		must(t, nil, err)
+		h, err := theirs.TryLock(t.Context())
+		must(t, h, err)
+		must(t, nil, h.Release(t.Context()))
+	})
+}

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,4 +48,28 @@ func TestALateGrantIsProvedFirst(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The lease may end while the hook Granted runs. The hold is over then when Lock returns.
+func TestTheLeaseEndsInTheGrantHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		other, err := lock.NewMutex(srv.Session(t, "b"), "/lock", lock.Options{})
+		must(t, nil, err)
+		var theirs *lock.Hold
+		m, err := lock.NewMutex(srv.Session(t, "a"), "/lock", lock.Options{Hooks: lock.Hooks{
+			Granted: func(context.Context, string, *lock.Hold) {
+				srv.Link("a").Freeze()
+				theirs, err = other.Lock(context.Background())
+				must(t, theirs, err)
+			},
+		}})
+		must(t, nil, err)
+		ours, err := m.Lock(t.Context())
+		if err == nil && ours.Context().Err() == nil && theirs.Context().Err() == nil {
+			t.Error("two holds live")
+		}
+		srv.Link("a").Heal()
+		must(t, nil, theirs.Release(t.Context()))
+	})
 }

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,5 +53,37 @@ func TestF46_AHoldCountsWithTheLeastTimeout(t *testing.T) {
 		if err := next.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// F46: a reconnect grants much less than before. A hold does not outlive that because its watchdog still sleeps for as long as the
+// timeout before allowed.
+func TestF46_AHoldEndsInTimeUnderAShorterTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		most := 30 * time.Second
+		srv := zktest.New(t, zktest.Options{TickTime: 300 * time.Millisecond, Server: func(o *server.Options) { o.MaxSessionTimeout = most }})
+		s, err := srv.Link("a").Open(t.Context(), client.Options{SessionTimeout: 30 * time.Second})
+		must(t, nil, err)
+		defer s.Close(context.Background())
+		m, err := lock.NewMutex(s, "/lock", lock.Options{})
+		must(t, nil, err)
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		time.Sleep(5 * time.Second)
+		most = 600 * time.Millisecond
+		srv.Restart()
+		for st, changed := s.State(); st.Phase != client.Connected || st.Conn == 1; st, changed = s.State() {
+			<-changed
+		}
+		srv.Link("a").Freeze()
+		other, err := lock.NewMutex(srv.Session(t, "b"), "/lock", lock.Options{})
+		must(t, nil, err)
+		theirs, err := other.Lock(t.Context())
+		must(t, theirs, err)
+		if h.Context().Err() == nil {
+			t.Errorf("two holds live: the first has %v left", h.Remaining())
+		}
+		srv.Link("a").Heal()
+		must(t, nil, theirs.Release(t.Context()))
 	})
 }

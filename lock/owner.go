@@ -16,8 +16,7 @@ import (
 // processes of one boot of one machine and one namespace of it).
 type Owner = queue.Owner
 
-// Owner returns what the znodes of a lock with these options say about this process, or about the process on whose
-// behalf it takes the lock.
+// Owner returns what the znodes of a lock with these options say about this process, or the one on whose behalf it takes the lock.
 func (o *Options) Owner() Owner {
 	who := Owner{Host: hostname(), PID: cmp.Or(o.pid, os.Getpid()), User: o.user, Space: pidSpace(), Label: o.Label}
 	if len(os.Args) > 0 {

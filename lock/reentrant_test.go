@@ -137,3 +137,34 @@ func TestF31_WorkUnderTwoHolds(t *testing.T) {
 		must(t, nil, b.Do(t.Context(), func(context.Context) error { return nil })) // not held any more
 	})
 }
+
+// A context may be of the user's own type, and ask the hold that it is given to. Its methods are called when the hold ends: by a release,
+// or by the session's watchdog, which goes on.
+func TestDoWithAContextThatAsksTheHold(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	s, admin := srv.Session(t, "s"), srv.Session(t, "admin")
+	m, err := lock.NewMutex(s, "/lock", lock.Options{})
+	must(t, nil, err)
+	for _, lost := range []bool{false, true} {
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		did := make(chan error, 1)
+		go func() {
+			did <- h.Do(askingContext{t.Context(), h}, func(ctx context.Context) error {
+				if lost {
+					admin.Delete(t.Context(), h.Node(), -1)
+					<-ctx.Done()
+				}
+				return nil
+			})
+		}()
+		select {
+		case err := <-did:
+			if errors.Is(err, lock.ErrLost) != lost {
+				t.Errorf("Do: %v, lost: %v", err, lost)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("Do waits for itself")
+		}
+	}
+}

@@ -73,8 +73,7 @@ func (r *release) end(holds []*Hold) {
 	}
 }
 
-// remove deletes the nodes of the grants that have ended, all at the same time: a session that has no connection, or no room for
-// requests, does not hold up the others.
+// remove deletes the nodes of the grants that have ended, all at once: a session without connection, or room, does not hold up the others.
 func (r *release) remove(ctx context.Context) {
 	if len(r.ended) == 0 {
 		return
@@ -109,6 +108,7 @@ func (g *grant) remove(ctx context.Context) error {
 // be removed. The error is the loss, if the lock had been lost before.
 func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.checkDeadline()
+	defer g.endOthers(ErrReleased)
 	g.mu.Lock() // until the grant has ended, or another caller could re-enter what is about to end
 	defer g.mu.Unlock()
 	switch {
@@ -127,8 +127,7 @@ func (g *grant) discard() { g.lock.cleaner.add(g.leftovers()) }
 
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see. While the outcome of a downgrade is unknown, both paths are listed, the write node first: deleted in this order neither
-// node stays, whether the downgrade is applied before, between or after the deletions. The token tells the node of an unfair lock from
-// another contender's.
+// node stays, whenever the downgrade is applied. The token tells the node of an unfair lock from another contender's.
 func (g *grant) leftovers() ownNodes {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -36,16 +36,20 @@ func (g *grant) askToGiveUp() {
 	}
 }
 
-// noteRevoked is for the watchdog. It looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
-// there: then our owner is written again, if that leaves room for the request.
+// noteRevoked is for the watchdog. It looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else.
 func (g *grant) noteRevoked(path string, node client.Node) {
 	if !queue.Revoked(node.Data) {
 		return
 	}
 	bridge.Of(g.s).Tell(g.askToGiveUp) // a Logger may block, and the watchdog must not
-	if says := queue.Revocation(g.data); string(node.Data) == queue.RevokeMessage && string(says) != queue.RevokeMessage {
-		g.s.Go(func(ctx context.Context) { // the watchdog cannot wait for room in the session
-			g.s.Set(ctx, path, says, node.Stat.Version) // if it fails, nothing is lost but a name
+	restoreOwner(g.s, path, g.data, node)
+}
+
+// restoreOwner writes what a node of ours said again, with the request to give up, if that is all that it says and there is room for both.
+func restoreOwner(s *client.Session, path string, said []byte, node client.Node) {
+	if says := queue.Revocation(said); string(node.Data) == queue.RevokeMessage && string(says) != queue.RevokeMessage {
+		s.Go(func(ctx context.Context) { // the watchdog cannot wait for room in the session
+			s.Set(ctx, path, says, node.Stat.Version) // if it fails, the node says less than it could
 		})
 	}
 }

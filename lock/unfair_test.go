@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -156,5 +157,26 @@ func TestAWaitOfAnUnfairLockEndsWithClose(t *testing.T) {
 		if err := <-got; !errors.Is(err, zk.ErrClosed) || time.Since(began) > 100*time.Millisecond {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
+	})
+}
+
+// A lock without a queue may have a name like those that kazoo gives to contenders.
+func TestRevokeOfAnUnfairLockWithANameLikeKazoos(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		u, err := lock.NewUnfair(srv.Session(t, "s"), "/locks/d41d8cd98f00b204e9800998ecf8427e", lock.Options{})
+		must(t, nil, err)
+		h, err := u.Lock(t.Context())
+		must(t, h, err)
+		admin := srv.Session(t, "admin")
+		there, err := inspect.Contenders(t.Context(), admin, h.Node())
+		must(t, nil, err)
+		asked, err := inspect.Revoke(t.Context(), admin, there[0])
+		must(t, nil, err)
+		if !asked {
+			t.Error("it was not asked")
+		}
+		<-h.Revoked()
+		must(t, nil, h.Release(t.Context()))
 	})
 }

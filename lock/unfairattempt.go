@@ -11,9 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An unfairAttempt is one attempt to take an unfair lock. It is used by one goroutine. The claim is one znode at the lock's
-// path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid, or by its id in the data if
-// the create was not answered.
+// An unfairAttempt is one attempt to take an unfair lock. It is used by one goroutine. The claim is a znode at the lock's path, as all
+// contenders' are: an attempt knows its own by the creation zxid, or by its id in the data if the create was not answered.
 type unfairAttempt struct {
 	attemptBase // nodes is the lock's path if the node is there, and is ours
 	u           *unfairLock

@@ -150,8 +150,8 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*claimWatch, error) {
 	return watched, nil
 }
 
-// watchOwn adds the requests that watch our nodes, as far as they are not watched. The function that it returns waits for the
-// answers, and returns the last error of a watch that could not be set, which is nil again in a.watches.
+// watchOwn adds the requests that watch our nodes, as far as they are not watched. answers returns the last error of a watch that could
+// not be set, which is nil again in a.watches.
 func (a *attempt) watchOwn(p *client.Pipeline) (answers func(context.Context) error) {
 	reads := make([]*client.Pending[client.Node], len(a.watches))
 	for i, w := range a.watches {
@@ -169,6 +169,7 @@ func (a *attempt) watchOwn(p *client.Pipeline) (answers func(context.Context) er
 				a.watches[i], missed = nil, err
 			} else if queue.Revoked(node.Data) {
 				a.revoked = append(a.revoked, a.nodes[i])
+				restoreOwner(a.s, a.nodes[i], a.data, node)
 			}
 		}
 		return missed
@@ -185,8 +186,7 @@ type claimWatch struct {
 
 // watchClaims returns watches for the claims that v waits for, and adds the requests that set them. A semaphore's waiter keeps a watch
 // of the wait before if it was set on the connection of the listing v and has not fired: the claim was there then, and is in the
-// listing. The others end. A waiter of a mutex or a read/write lock has one watch and sets it anew, because v decides whether it needs
-// the release marker.
+// listing. The others end. Mutexes and read/write locks have one watch and set it anew: v decides whether it needs the release marker.
 func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
 	left := a.claimWatches
 	a.claimWatches = make(map[string]*claimWatch, len(v.waits))
@@ -216,8 +216,7 @@ func (a *attempt) cancelWatches() {
 	a.knownPermits.cancel()
 }
 
-// watchClaim adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not
-// any deletion, gives us the lock.
+// watchClaim adds the requests that watch the claim at place, and its release marker if a mere deletion does not give us the lock.
 func (a *attempt) watchClaim(p *client.Pipeline, v view, place int) *claimWatch {
 	w := &claimWatch{frees: a.lock.rules.FreedBy(v.queue, place, v.last, false)}
 	name := v.queue.Claims[place].Name
@@ -242,8 +241,7 @@ func (w *claimWatch) releaseMarkerFired(conn uint64) bool {
 	return err == nil && ev.Type == zk.NodeCreated && on == conn
 }
 
-// relistOr turns the error of a read that was to set a watch into what it means for the wait; gone is what
-// it means that the node is not there.
+// relistOr turns the error of a read that was to set a watch into what it means for the wait; gone is what a missing node means.
 func relistOr(err, gone error) error {
 	switch {
 	case errors.Is(err, zk.ErrConnectionLoss):

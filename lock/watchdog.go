@@ -35,8 +35,7 @@ const (
 	shortTerm    = time.Second           // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )
 
-// watchdogs are those of all sessions. They belong to sessions and not to locks, because a session may use many lock values, each of
-// them once.
+// watchdogs are those of all sessions. They belong to sessions, because a session may use many lock values, each of them once.
 var watchdogs = struct {
 	sync.Mutex
 	of map[*client.Session]*watchdog
@@ -86,9 +85,11 @@ func (k *watchdog) run() {
 	timer := time.NewTimer(watchdogTick)
 	defer timer.Stop()
 	for {
+		_, changed := k.s.State() // a reconnect may shorten the session timeout
 		select {
 		case <-k.s.Done():
 		case <-k.wake:
+		case <-changed:
 		case <-timer.C:
 		}
 		next, over := k.sleepOrEnd(k.look())
@@ -143,8 +144,7 @@ func (k *watchdog) look() (next time.Time) {
 	return now.Add(pause)
 }
 
-// sleepOrEnd returns until when to sleep after a look that is to be followed by another one at next, or ends the watchdog if there is
-// nothing left to do.
+// sleepOrEnd returns until when to sleep after a look if another one is due at next, or ends a watchdog that has nothing left to do.
 func (k *watchdog) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 	watchdogs.Lock()
 	defer watchdogs.Unlock()

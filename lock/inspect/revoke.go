@@ -25,15 +25,14 @@ func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	if s == nil {
 		return false, noSession(c.Node)
 	}
-	if queue.MadeByKazoo(zk.Base(c.Node)) {
-		return false, fmt.Errorf("revoke %s: %w", c.Node, ErrCannotHear)
-	}
 	for unknown, downgraded := false, false; ; {
 		data, stat, err := s.Get(ctx, c.Node)
 		switch {
 		case err != nil:
 		case !downgraded && c.Token != 0 && stat.Czxid != c.Token: // another has taken its place
 			return unknown, nil
+		case queue.MadeByKazoo(zk.Base(c.Node)) && queue.ParseRecord(data).Owner == (queue.Owner{}):
+			return false, fmt.Errorf("revoke %s: %w", c.Node, ErrCannotHear)
 		case queue.Revoked(data):
 			return true, nil
 		default:

@@ -124,7 +124,7 @@ func revokeByCurator(w *World, t *testing.T) {
 		a := w.Client("a")
 		h := must(w, k.lock(a))
 		before := w.contender("a")
-		if _, err := w.admin.Set(w.Context(), h.Node(), []byte("__REVOKE__"), -1); err != nil {
+		if _, err := w.admin.Set(w.Context(), h.Node(), []byte(curatorsWord), -1); err != nil {
 			t.Fatal(err)
 		}
 		w.revoked(name, h)
@@ -167,9 +167,10 @@ func f10RevokedWhileAway(w *World, t *testing.T) {
 	})
 }
 
-// A waiter is asked to give up what it does not have yet. It knows when it has it.
+// A waiter is asked to give up what it does not have yet. It knows when it has it, and what its claim says is written again if Curator's
+// Revoker has written over it.
 func revokeWhileWaiting(w *World, t *testing.T) {
-	for _, away := range []bool{false, true} {
+	for _, way := range []string{"here", "away", "curator"} {
 		a, b := w.Client("a"), w.Client("b")
 		held := must(w, a.Mutex(lock.Options{}).Lock)
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
@@ -179,12 +180,21 @@ func revokeWhileWaiting(w *World, t *testing.T) {
 		if waiter.Held || waiter.Place != 1 {
 			t.Errorf("the waiter is shown as %+v", waiter)
 		}
-		if away {
+		switch way {
+		case "here":
+			w.revoke(waiter)
+		case "away":
 			b.Unreachable()
-		}
-		w.revoke(waiter)
-		if away {
+			w.revoke(waiter)
 			b.Reachable()
+		case "curator":
+			if _, err := w.admin.Set(w.Context(), waiter.Node, []byte(curatorsWord), -1); err != nil {
+				t.Fatal(err)
+			}
+			w.Within(patience, "the waiter is known again", func() bool {
+				line, err := inspect.Contenders(w.Context(), w.fresh(), w.dir)
+				return err == nil && len(line) == 2 && line[1].Revoked && line[1].Owner == waiter.Owner
+			})
 		}
 		w.Quiet(a, b)
 		if !g.Pending() {

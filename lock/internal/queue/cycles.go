@@ -73,8 +73,7 @@ func (r *ReadQueue) Find(id string) *Entry {
 	return nil
 }
 
-// mayWaitFor reports whether other is ahead of e in the same queue and of a mode that e waits for. A claim to a permit waits only if
-// enough of them are ahead.
+// mayWaitFor reports whether other is ahead of e in its queue, and of a mode that e waits for: for a permit, if enough are ahead.
 func (e *Entry) mayWaitFor(other *Entry) bool {
 	claims := e.queue.Queue.Claims
 	return e != other && Before(claims[other.first].Number, claims[e.first].Number) && rivals(e.mode, other.mode)

@@ -36,9 +36,8 @@ func (r *Rules) Moves() bool { return r.Word == writeWord }
 // mayMove reports whether the holder of the claim called name may have let a shared claim take its place.
 func mayMove(name string) bool { return strings.Contains(name, writeWord) }
 
-// WaitsFor returns the places of claims that the one at place has to wait for, none if it is granted. It looks at no claim
-// behind place. It need not return all of them: while those that it returns are there, the claim is not granted, and when one leaves,
-// WaitsFor is called again.
+// WaitsFor returns the places of claims that the one at place has to wait for, none if it is granted. It looks at no claim behind
+// place. It need not return all: while those that it returns are there, the claim is not granted; when one leaves, it is called again.
 func (r *Rules) WaitsFor(q Queue, place int) []int {
 	if r.Mode == Permit {
 		return waitForPermits(q, place)
@@ -84,8 +83,7 @@ func waitForPermits(q Queue, place int) []int {
 // conflict reports whether two claims cannot hold the lock at once.
 func conflict(a, b Mode) bool { return a != Shared || b != Shared }
 
-// FreedBy reports whether the claim at place, which waits for the claim at ended, is granted once that one's node is deleted. No
-// listing is needed for it.
+// FreedBy reports whether the claim at place, which waits for the claim at ended, is granted, unlisted, once that one's node is deleted.
 //
 // If the holder has made its release marker (announced), the claim at ended held the lock. So every claim ahead of it that it conflicts
 // with has left, with one exception: ahead of a reader, a writer may have downgraded instead, and still read. Take a writer 1 that may have

@@ -188,8 +188,7 @@ func ReadNodes(ctx context.Context, s *client.Session, dir string, names []strin
 	return reads
 }
 
-// Deadlocks returns the cycles that touch one of the queues at paths, each beginning with the waiter that came last. A
-// connection that breaks is an error.
+// Deadlocks returns the cycles that touch one of the queues at paths, each from its newest waiter on. A connection that breaks is an error.
 func Deadlocks(ctx context.Context, s *client.Session, paths []string) ([]queue.Deadlock, error) {
 	var r *Reader
 	for range 2 {
