@@ -152,7 +152,8 @@ func writable(base string, i Instance) (string, error) {
 }
 
 // Publish writes an instance that stays when the session ends, of type Static unless Permanent is set. What it fills in and
-// refuses is as for Register. One with the same id is replaced, unless it was registered: then the error is a *TakenError.
+// refuses is as for Register. One with the same id is replaced, unless it was registered: then the error is a *TakenError. One that is
+// registered while another is being replaced may be written over, until it is registered again or set.
 func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt RegisterOptions) error {
 	i = i.withDefaults(Static)
 	path, err := writable(base, i)
