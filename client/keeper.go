@@ -136,12 +136,15 @@ func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 func (k *Keeper) join(ctx context.Context) (joined context.Context, leave func(), err error) {
 	joined, stop := ending.Either(ctx, k.ctx) // which calls methods of ctx, and these may be the user's
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.Err(); err != nil {
+	err = k.Err()
+	if err == nil {
+		k.joined.Add(1)
+	}
+	k.mu.Unlock()
+	if err != nil {
 		stop()
 		return nil, nil, &OpError{Op: "session", Err: err}
 	}
-	k.joined.Add(1)
 	return joined, func() { stop(); k.joined.Done() }, nil
 }
 
@@ -203,7 +206,7 @@ func (k *Keeper) replace() {
 			k.cancel(err)
 			return
 		case s.ID() == 0, time.Since(opened) < keeperPause: // it was never open, or not for long
-			k.opt.Logger.Warn("no session, trying again", "pause", keeperPause, "cause", err)
+			go k.opt.Logger.Warn("no session, trying again", "pause", keeperPause, "cause", err) // which may block
 			if !ending.Pause(k.ctx, keeperPause) {
 				return
 			}

@@ -194,15 +194,18 @@ func TestAContextThatAsksTheKeeper(t *testing.T) {
 	srv := zktest.New(t, zktest.Options{})
 	k := keep(t, srv)
 	defer k.Close(t.Context())
-	ran := make(chan error, 1)
-	go func() {
-		ran <- k.Run(contextOfAKeeper{t.Context(), k}, func(context.Context, *client.Session) error { return nil })
-	}()
-	select {
-	case err := <-ran:
-		must(t, err)
-	case <-time.After(30 * time.Second):
-		t.Fatal("Run waits for itself")
+	for _, want := range []error{nil, zk.ErrClosed} {
+		ran := make(chan error, 1)
+		go func() {
+			ran <- k.Run(contextOfAKeeper{t.Context(), k}, func(context.Context, *client.Session) error { return nil })
+		}()
+		select {
+		case err := <-ran:
+			wantErr(t, "Run", err, want)
+		case <-time.After(30 * time.Second):
+			t.Fatal("Run waits for itself")
+		}
+		k.Close(t.Context())
 	}
 }
 

@@ -61,7 +61,7 @@ type Options struct {
 	InFlightMax int
 
 	// Logger gets one line for each change of the session's state, and one when every server has been tried in vain,
-	// at the beginning or since the connection broke. It may block, as the functions of Trace may. Default: silent.
+	// at the beginning or since the connection broke. It is called as the functions of Trace are, and may block. Default: silent.
 	Logger *slog.Logger
 
 	// Trace has functions to be called when something happens to the session.

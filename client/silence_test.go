@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -148,7 +149,26 @@ func TestALoggerThatBlocks(t *testing.T) {
 	}
 }
 
-// A stateHandler blocks on the line of one state.
+// A Keeper opens the next session although its Logger blocks on the line about the last one.
+func TestALoggerOfAKeeperThatBlocks(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, "zk:2181")
+		h := &stateHandler{Handler: slog.DiscardHandler, blocks: make(chan struct{})}
+		h.state.Store("no session, trying again")
+		k, err := client.Keep(t.Context(), "zk:2181", clock.With(client.Options{Dial: n.Dialer("client"), Logger: slog.New(h)}, &clock.Clock{}))
+		must(t, err)
+		defer k.Close(context.Background())
+		defer close(h.blocks)
+		first, err := k.Session(t.Context())
+		must(t, err)
+		must(t, first.Close(t.Context())) // within a second of its opening
+		if next, err := k.Session(short(t, time.Minute)); err != nil || next == first {
+			t.Errorf("no next session: %v", err)
+		}
+	})
+}
+
+// A stateHandler blocks on the line of one state, or on one line.
 type stateHandler struct {
 	slog.Handler
 	state  atomic.Value
@@ -158,6 +178,9 @@ type stateHandler struct {
 func (h *stateHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h *stateHandler) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.state.Load() {
+		<-h.blocks
+	}
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "state" && a.Value.String() == h.state.Load() {
 			<-h.blocks

@@ -33,12 +33,11 @@ type grant struct {
 
 	mu struct {
 		sync.Mutex
-		holds    []*Hold                   // not released; none once the grant has ended
-		enders   []context.CancelCauseFunc // that endOthers is to call
-		lost     *LostError                // why it ended, if it was lost
-		node     string                    // path of the node
-		readNode string                    // path of the node that a downgrade puts in its place; empty unless that is open
-		mode     queue.Mode                // of the claim: shared from when a downgrade begins
+		holds    []*Hold    // not released; none once the grant has ended
+		lost     *LostError // why it ended, if it was lost
+		node     string     // path of the node
+		readNode string     // path of the node that a downgrade puts in its place; empty unless that is open
+		mode     queue.Mode // of the claim: shared from when a downgrade begins
 
 		stopDowngrade context.CancelCauseFunc // ends what a downgrade waits for; nil until there is one
 	}
@@ -111,10 +110,17 @@ func (g *grant) holdLocked(under context.Context) *Hold {
 	return h
 }
 
-// endLocked ends the hold. What ends with it is left to end.
-func (h *Hold) endLocked(cause error) {
+// endLocked ends the hold, and returns what is to end with it (endAll).
+func (h *Hold) endLocked(cause error) (enders []context.CancelCauseFunc) {
 	h.cancel(cause)
-	h.g.mu.enders = append(h.g.mu.enders, h.enders...)
+	return h.enders
+}
+
+// endAll ends what ends with holds that have ended, before anything is deleted, and without the mutex: contexts may be the user's.
+func endAll(enders []context.CancelCauseFunc, cause error) {
+	for _, cancel := range enders {
+		cancel(cause)
+	}
 }
 
 // nodePath returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see otherPath.
@@ -178,30 +184,20 @@ func (g *grant) endLost(cause error) bool {
 }
 
 func (g *grant) end(cause error) bool {
-	defer g.endOthers(cause)
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.endLocked(cause)
-}
-
-// endOthers ends what ends with holds that have ended, before anything is deleted, and without the mutex: contexts may be the user's.
-func (g *grant) endOthers(cause error) {
-	g.mu.Lock()
-	enders := g.mu.enders
-	g.mu.enders = nil
+	enders, ended := g.endLocked(cause)
 	g.mu.Unlock()
-	for _, cancel := range enders {
-		cancel(cause)
-	}
+	endAll(enders, cause)
+	return ended
 }
 
 // endLocked ends the grant, every hold of it and all that goes on for its sake. It reports false if the grant had ended before.
-func (g *grant) endLocked(cause error) bool {
+func (g *grant) endLocked(cause error) (enders []context.CancelCauseFunc, ended bool) {
 	if len(g.mu.holds) == 0 {
-		return false
+		return nil, false
 	}
 	for _, h := range g.mu.holds {
-		h.endLocked(cause)
+		enders = append(enders, h.endLocked(cause)...)
 	}
 	g.mu.holds = nil
 	if g.mu.stopDowngrade != nil {
@@ -209,7 +205,7 @@ func (g *grant) endLocked(cause error) bool {
 	}
 	g.mu.lost, _ = cause.(*LostError)
 	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch), -1)
-	return true
+	return enders, true
 }
 
 func (g *grant) hasEnded() bool {

@@ -108,18 +108,20 @@ func (g *grant) remove(ctx context.Context) error {
 // be removed. The error is the loss, if the lock had been lost before.
 func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.checkDeadline()
-	defer g.endOthers(ErrReleased)
+	var enders []context.CancelCauseFunc
+	defer func() { endAll(enders, ErrReleased) }()
 	g.mu.Lock() // until the grant has ended, or another caller could re-enter what is about to end
 	defer g.mu.Unlock()
 	switch {
 	case len(g.mu.holds) > 1:
 		g.mu.holds = slices.DeleteFunc(g.mu.holds, func(other *Hold) bool { return other == h })
-		h.endLocked(ErrReleased)
+		enders = h.endLocked(ErrReleased)
 		return false, nil
 	case g.mu.lost != nil:
 		return false, g.mu.lost
 	}
-	return g.endLocked(ErrReleased), nil // false if a hook has panicked: the node went with its attempt
+	enders, last = g.endLocked(ErrReleased) // false if a hook has panicked: the node went with its attempt
+	return last, nil
 }
 
 // discard has the cleaner remove what is left of a grant: it was lost, a hook has panicked, or its release was not confirmed.

@@ -84,14 +84,15 @@ func (g *grant) putUnderWatchdog(node string, own *client.Watch) {
 func (k *watchdog) run() {
 	timer := time.NewTimer(watchdogTick)
 	defer timer.Stop()
+	_, changed := k.s.State()
 	for {
-		_, changed := k.s.State() // a reconnect may shorten the session timeout
 		select {
 		case <-k.s.Done():
 		case <-k.wake:
 		case <-changed:
 		case <-timer.C:
 		}
+		_, changed = k.s.State() // before the look: a reconnect may shorten the session timeout
 		next, over := k.sleepOrEnd(k.look())
 		if over {
 			return
