@@ -323,11 +323,11 @@ func size(changes []Change) (bytes int64) {
 	return bytes
 }
 
-// stale notes why the view may be behind until the next one is published.
+// stale notes why the view may be behind until the next one is published, in place of what was noted before.
 func (c *Cache) stale(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.behind = why
+	c.mu.behind, c.mu.cut = why, nil
 	c.tellStaleLocked()
 }
 

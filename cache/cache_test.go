@@ -402,6 +402,23 @@ func TestStaleDuringAReread(t *testing.T) {
 	})
 }
 
+// While everything is read again on a new connection, the end of the one before is not the reason any more.
+func TestStaleDuringARereadAfterACut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "", zk.OK)
+		w.put("/r/a", "1")
+		c := w.open("/r", cache.Options{})
+		w.proxy.Hold(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Path: "/r/a"}, 5*time.Second)
+		w.proxy.CutAll()
+		time.Sleep(3 * time.Second)
+		st, _ := c.State()
+		want(t, "reason", fmt.Sprint(st.Stale), "events may have been missed, and everything is read again")
+		time.Sleep(time.Minute)
+		st, _ = c.State()
+		want(t, "reason in the end", fmt.Sprint(st.Stale), "<nil>")
+	})
+}
+
 // A wait that ends with its context says what has kept the cache from reading.
 func TestWhyNothingIsRead(t *testing.T) {
 	modes(t, "", func(t *testing.T, w *world) {

@@ -17,7 +17,8 @@ import (
 // that is longer. The first error, or panic, ends the registration, and the first nil begins it again; a check that has not returned when its
 // context ends counts as an error, and is not called again before it has. check is also called while the registration waits for the
 // server, or for another owner of the id. What tolerates single failures is the check's own affair. RegisterOptions.TakeOver is for the
-// session that has the id when RegisterWhile is called, also if the instance becomes healthy later.
+// session that has the id when RegisterWhile is called, also if the instance becomes healthy later; until a server has said which one
+// that is, each check waits for it, an interval or a second at most.
 //
 // The error is nil once ctx has ended and the instance is known to be gone. RegisterWhile also ends when the Keeper does,
 // or when the server refuses the instance.

@@ -220,6 +220,7 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(zk.ErrClosed)
 	ours := map[string]context.CancelCauseFunc{}
+	var told []string // the members of the last line in the log
 	for {
 		members, changed, err := p.awaitSettled(ctx)
 		if err != nil {
@@ -254,7 +255,10 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 				})
 			}
 		}
-		p.opt.Logger.Info("partition: shared out", "path", p.path, "members", len(members), "items", len(wanted))
+		if !slices.Equal(told, members) {
+			p.opt.Logger.Info("partition: shared out", "path", p.path, "members", len(members), "items", len(wanted))
+			told = members
+		}
 		select {
 		case <-changed:
 		case <-p.group.Done():

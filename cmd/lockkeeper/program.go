@@ -63,8 +63,8 @@ func programIn(script string) string {
 }
 
 // closed reports whether it is plain that what follows a part of a script is a command: what has ended the part is not quoted, nor in
-// a comment, and no here-document follows.
+// a comment or an expansion, and no here-document follows.
 func closed(part string) bool {
 	single, double := strings.Count(part, "'"), strings.Count(part, `"`)
-	return single%2 == 0 && double%2 == 0 && single*double == 0 && !strings.ContainsAny(part, `\#`) && !strings.Contains(part, "<<")
+	return single%2 == 0 && double%2 == 0 && single*double == 0 && !strings.ContainsAny(part, "\\#`({") && !strings.Contains(part, "<<")
 }

@@ -118,7 +118,8 @@ func (f *accessFlags) withRoleChild(what string, argv []string, do func(*roleChi
 		return err
 	}
 	child.cmd.Env = f.passOn(os.Environ(), to)
-	if chooseServers(os.Getenv(serversVariable)) != to.Servers { // credentials of one ensemble are not for another
+	// Credentials of one ensemble are not for another, and the command may be at work in another directory.
+	if set := os.Getenv(serversVariable); chooseServers(set) != to.Servers || set != "" && to.Servers != access.Local {
 		child.cmd.Env = append(child.cmd.Env, serversVariable+"="+to.Servers) // of two values the last counts
 	}
 	f.noticeLocal(what)

@@ -25,6 +25,7 @@ func TestFaults(t *testing.T) {
 		"a weight of a server alone":            {base + "weight.1=2", "", ""},
 		"an observer in a group, with a weight": {two + "server.3=c:2888:3888:observer\ngroup.1=1:2:3\nweight.3=0", "", ""},
 		"SASL among members":                    {base + "quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\nquorum.auth.serverRequireSasl=TRUE", "", ""},
+		"groups that an oracle replaces":        {two + "weight.1=2\noraclePath=/x", "", ""},
 		"a weight and no group":                 {two + "weight.1=2", "", "zoo.cfg:5: server.1=a:2888:3888: it is in no group"},
 		"a member in no group":                  {two + "server.3=c:2888:3888\ngroup.1=1:2", "", "zoo.cfg:7: server.3=c:2888:3888: it is in no group, and there are groups or weights: Apache ZooKeeper does not start with it"},
 		"a member in two groups":                {two + "group.1=1:2\ngroup.2=2", "", "zoo.cfg:8: group.2=2: member 2 is in group.1 already"},
