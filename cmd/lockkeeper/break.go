@@ -68,7 +68,7 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 		}
 		var who []string
 		for _, c := range holders {
-			who = append(who, engine.Describe(c)+" for "+age(c.Since))
+			who = append(who, engine.Describe(c)+" (in the queue for "+age(c.Since)+")")
 		}
 		fmt.Fprintf(out, "%s is held by %s; %s. Put %s out? [y/N] ",
 			name, strings.Join(who, ", by "), waiters(len(snap.Waiters())), plural(len(holders), "the holder", "all holders"))

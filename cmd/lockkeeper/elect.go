@@ -21,11 +21,11 @@ const electHelp = `Keep one instance of COMMAND running, on one of the machines 
 
 Each lockkeeper elect NAME is a candidate; NAME is the election below
 /lockkeeper/elections, or an absolute path. The one that leads runs COMMAND, as
-lockkeeper run does under a lock, with the same care: before another candidate
-leads, the last process of COMMAND is dead. COMMAND sees the path of the election in
-LOCKKEEPER_LOCK, the fencing token, a number that grows from leader to leader, in
-LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS. What the --tls flags,
---auth-file and --acl say is in the variables that the list below names for them.
+lockkeeper run does under a lock, with the same care: unless an operator puts the leader
+out, the last process of COMMAND is dead before another candidate leads. COMMAND sees
+the path of the election in LOCKKEEPER_LOCK, the fencing token, a number that grows from
+leader to leader, in LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS. What the
+--tls flags, --auth-file and --acl say is in the variables that the list below names.
 
 When COMMAND ends, another candidate leads at once, if there is one. This one pauses
 for --backoff, twice as long each time COMMAND ends soon, and stands for election
@@ -35,10 +35,11 @@ again, unless --restart says otherwise:
   on-failure   unless it was 0; then lockkeeper ends with 0
   never        lockkeeper ends, with COMMAND's exit status
 
-If leadership is lost, because the servers cannot be reached, the session has
-expired or an operator has put the leader out (lockkeeper break), COMMAND is ended in
-time, and lockkeeper stands for election again, whatever --restart says. It goes on
-looking for servers until one can be reached.
+If leadership is lost, because the servers cannot be reached or the session has expired,
+COMMAND is ended in time. If an operator puts the leader out (lockkeeper break), another
+candidate may lead at once, and COMMAND is killed as soon as lockkeeper learns of it.
+Whatever --restart says, lockkeeper then stands for election again. It goes on looking
+for servers until one can be reached.
 
 With --revocable SIGNAL, COMMAND gets that signal, once, when it is asked to let
 another candidate lead (lockkeeper revoke /lockkeeper/elections/NAME). It leads for as
@@ -46,7 +47,8 @@ long as it runs; when it has ended, --restart says whether it stands again.
 
 With --http, GET /leader has status 200 while this candidate leads, and 503 otherwise,
 as load balancers ask. Each answer looks at the deadline of the leadership, so a leader
-without heartbeats stops in time. GET / says as JSON which candidate leads.
+without heartbeats stops in time. GET / says as JSON which candidate leads. At a
+loopback address a request with another name than localhost as its Host gets 403.
 
 INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. A second INT or TERM, if
 it comes 0.2s after the first or later, kills it. These and the signal of --revocable

@@ -61,7 +61,7 @@ changed. Do not start its server again: clients would be served by both.
 Exit status: 0, 1 a member lacks data or does not serve, 64 wrong usage, 73 the source is in
 use or not whole, or the copies cannot be written, 130 interrupted.`,
 		Example: `  lockkeeper ensemble grow --from /var/lib/lockkeeper --start
-  lockkeeper ensemble grow --from /etc/zookeeper/conf/zoo.cfg zk1 zk2 zk3
+  lockkeeper ensemble grow --from zoo.cfg --data-dir /var/lib/zk-ensemble zk1 zk2 zk3
   lockkeeper ensemble grow --verify`,
 		RunE: func(cmd *cobra.Command, hosts []string) error {
 			ctx, stop := interruptible()

@@ -28,10 +28,10 @@ stays, without the lock. If the lock is lost, all of them are ended in time.
 
 With --shared any number of runs hold LOCK together, but none while a run without
 --shared holds it. Runs are served in order, so none waits for ever. Read/write locks of
-Curator and kazoo wait for --exclusive, the write side, and not for a run without it.
-With --slots N up to N runs hold LOCK at once. N is stored with the lock. A lock is used
-always with --slots, or always without: a run of the other form is refused while the lock
-is held, and not noticed while it is free.
+Curator wait for --exclusive, the write side, and not for a run without it; kazoo's only
+if set up for it (docs/migrate.md). With --slots N up to N runs hold LOCK at once. N is
+stored with the lock. A lock is used always with --slots, or always without: a run of
+the other form is refused while the lock is held, and not noticed while it is free.
 Several locks are taken all or none, in an order of their own: two such runs never wait
 for each other.
 

@@ -19,11 +19,11 @@ func secure(c *zoocfg.Config, f serverFlags, ports *listeners, log *slog.Logger)
 	}
 	if !c.SecureAsked && f.config != "" && reachable {
 		log.Warn("other machines reach this server, and any client may change the root and the quotas, as with Apache ZooKeeper: " +
-			"set lockkeeper.secure=true, and secureClientPort and ssl.keyStore.location in place of clientPort; lockkeeper.secure=false ends this warning")
+			"set lockkeeper.secure=true, and secureClientPort, ssl.keyStore.location and ssl.trustStore.location in place of clientPort; lockkeeper.secure=false ends this warning")
 	}
 	if c.Server.Secure && plain {
 		return exit.Errorf(f.wrongConfig(), "server: %v: other machines could reach the server without TLS (listen at 127.0.0.1; "+
-			"or use TLS: secureClientPort=2281 and ssl.keyStore.location=FILE.pem, without clientPort, or with clientPortAddress=127.0.0.1 and secureClientPortAddress=0.0.0.0; "+
+			"or use TLS: secureClientPort=2281, ssl.keyStore.location=SERVER.pem and ssl.trustStore.location=CA.pem, without clientPort, or with clientPortAddress=127.0.0.1 and secureClientPortAddress=0.0.0.0; "+
 			"or accept it: --set lockkeeper.secure=false)", ports.clients.Addr())
 	}
 	return nil

@@ -90,7 +90,8 @@ it has /metrics (Prometheus) and /healthz, too. Unlike ZooKeeper's it listens at
 --config has it only with --set admin.enableServer=true.
 
 Where other machines can reach a server that was started with --data, it is secure:
-it insists on TLS (--set secureClientPort=2281 --set ssl.keyStore.location=FILE.pem),
+it insists on TLS (--set secureClientPort=2281 --set ssl.keyStore.location=SERVER.pem
+--set ssl.trustStore.location=CA.pem; with ssl.clientAuth=none no trustStore is needed),
 and only super may change the root and what is below /zookeeper. A server with
 --config does as ZooKeeper does, and warns. lockkeeper.secure=true or false says
 which, for both.
@@ -100,11 +101,13 @@ are configured.
 
 It tells systemd when it is ready and when it ends (Type=notify).
 
-It ends with INT, TERM, HUP or QUIT (HUP does not read the configuration again), after
-answering what it has received; while it still reads its data, at once.
+It ends with INT, TERM, QUIT or, without --local, HUP (which does not read the
+configuration again), after answering what it has received; while it still reads its
+data, at once.
 
-Exit status: 64 wrong usage, 71 it cannot listen, 73 it cannot use the data directory,
-78 the configuration file is wrong, 1 it failed while it ran.`,
+Exit status: 64 wrong usage, 71 it cannot listen (--local: also all that is 73 or 1),
+73 it cannot use the data directory, 78 the configuration file is wrong, 1 it failed
+while it ran.`,
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -100,7 +100,7 @@ each but LOCKKEEPER_CONFIG (the --config of server and doctor is for a zoo.cfg).
   LOCKKEEPER_TLS_KEY           as --tls-key
   LOCKKEEPER_TLS_SERVER_NAME   as --tls-server-name
   LOCKKEEPER_AUTH_FILE         as --auth-file
-  LOCKKEEPER_ACL               as --acl
+  LOCKKEEPER_ACL               as --acl; z, shell and zkcli do not read it
   LOCKKEEPER_CONFIG            a client configuration file to read in place of the usual ones
 
 What no flag and no variable says is read from lockkeeper/client.conf in XDG_CONFIG_HOME

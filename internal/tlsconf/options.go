@@ -13,7 +13,7 @@ import (
 type Store struct {
 	// Location is the path of the file (ssl.keyStore.location, ssl.trustStore.location).
 	Location string
-	// Password opens the private key, if it is encrypted (ssl.keyStore.password). The
+	// Password is taken and has no effect (ssl.keyStore.password): encrypted private keys are refused, and the
 	// certificates of a trust store need none.
 	Password string
 	// Type is PEM, or empty: then the name of the file says it (ssl.keyStore.type,
