@@ -467,6 +467,7 @@ func TestAZnodeThatIsTooLargeForTheSession(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err = cache.Open(ctx, k, "/r", cache.Options{})
+		synctest.Wait() // the open cache may hear of it after the new one
 		for _, err := range []error{c.Err(), err} {
 			var size *client.SizeError
 			if !errors.As(err, &size) || !strings.HasPrefix(err.Error(), "cache /r: get /r/a: ") {
