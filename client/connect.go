@@ -305,6 +305,8 @@ func (s *Session) noteAttempt(server string, err error) {
 	s.mu.noConn = cut
 	if s.mu.state.Phase == Disconnected {
 		s.mu.state.Cause = cut
+		close(s.mu.changed)
+		s.mu.changed = make(chan struct{})
 	}
 }
 

@@ -36,7 +36,17 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 
 		show(theirs)
 		n.Link("", "").Cut()
-		time.Sleep(time.Second)
+		for tooLate := time.After(time.Second); ; { // State tells of the attempt that fails after the cut
+			st, changed := s.State()
+			if errors.As(st.Cause, new(x509.UnknownAuthorityError)) {
+				break
+			}
+			select {
+			case <-changed:
+			case <-tooLate:
+				t.Fatalf("the session is %v: %v", st.Phase, st.Cause)
+			}
+		}
 		const why = "reset by peer; since then zk:2181: TLS: tls: failed to verify certificate: x509: certificate signed by unknown authority"
 		told := func(what string, err error) {
 			t.Helper()

@@ -301,8 +301,7 @@ type Access struct {
 	Stat zk.Stat
 }
 
-// SetACL adds a request to replace the access control list of a znode, if the list has that version
-// (Stat.Aversion); zk.AnyVersion is any.
+// SetACL adds a request to replace the access control list of a znode, if the list has that version (Stat.Aversion); zk.AnyVersion is any.
 func (p *Pipeline) SetACL(path string, acl []zk.ACL, version int32) *Pending[zk.Stat] {
 	return add(p, "setACL", wire.OpSetACL, path, &wire.SetACLRequest{Path: p.s.serverPath(path), ACL: acl, Version: version}, (*wire.Decoder).Stat)
 }

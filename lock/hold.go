@@ -11,9 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
-// its Context, and send its Token with every write whose late arrival would do harm. Any goroutine may use and
-// release it. A zero Hold, and a nil one, are over.
+// A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under its Context, and send its
+// Token with every write whose late arrival would do harm. Any goroutine may use and release it. A zero Hold, and a nil one, are over.
 type Hold struct {
 	g      *grant
 	ctx    context.Context
