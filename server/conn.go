@@ -334,7 +334,9 @@ func (c *conn) touch(op wire.Op, now time.Duration) bool {
 	s.sessions.Lock()
 	defer s.sessions.Unlock()
 	c.deadline = d
-	return s.sessions.table.Touch(c.session, c.id, now)
+	owns := s.sessions.table.Touch(c.session, c.id, now)
+	s.expiry.mind(d) // earlier than before, if the connection was granted a shorter timeout
+	return owns
 }
 
 // keepAlive notes that the client lives, though it may not be heard at the moment. Any goroutine may call it.

@@ -129,6 +129,32 @@ func TestF46_RestartGivesFullTimeoutAgain(t *testing.T) {
 	})
 }
 
+// A client that comes back to a server with a shorter maximum, and does not get the answer that says so, counts on the longer
+// timeout still. From its first request on, the shorter one counts.
+func TestAShorterTimeoutCountsOnceTheClientKnowsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.dial("c")
+		p.handshake(wire.ConnectRequest{Timeout: 30000})
+		r.opts.MaxSessionTimeout = 2 * testTick
+		r.reopen(r.fs)
+		for range 2 { // the second time, the shorter one has been granted before
+			q := r.resume(p)
+			if q.session != p.session || q.timeout != 2*testTick {
+				t.Fatalf("resumed session %x with a timeout of %v", q.session, q.timeout)
+			}
+			time.Sleep(29 * time.Second)
+		}
+		q := r.resume(p)
+		time.Sleep(4 * testTick)
+		q.ping()
+		time.Sleep(3*testTick + time.Second)
+		if n := r.Stats().Sessions; n != 0 {
+			t.Error("a session whose client knows the shorter timeout lives on after it")
+		}
+	})
+}
+
 // A client that has come back to a server with a longer minimum counts on that from then on.
 func TestF46_ARestartKeepsALongerMinimum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,8 @@ type Table struct {
 type session struct {
 	id      int64
 	first   time.Duration // timeout granted at its creation, which is what disks remember
-	timeout time.Duration // granted by the latest attachment
+	granted time.Duration // by the latest attachment
+	timeout time.Duration // what counts: granted, or what counted before if that is longer and the client has not been heard since
 	owner   uint64
 	closing bool // and in no bucket
 	shown   []Proof
@@ -55,20 +56,20 @@ func (t *Table) Deadline(now, timeout time.Duration) time.Duration {
 // Add puts in a session that must not be there yet: a new one with its owner, or, with NoOwner,
 // one that a restart found on disk, which thereby has its full timeout again.
 func (t *Table) Add(id int64, timeout time.Duration, owner uint64, now time.Duration) {
-	s := &session{id: id, first: timeout, timeout: timeout, owner: owner}
+	s := &session{id: id, first: timeout, granted: timeout, timeout: timeout, owner: owner}
 	t.sessions[id] = s
 	t.schedule(s, now)
 }
 
-// Attach makes owner the owner of a session and gives it a new timeout. It reports false, and
-// changes nothing, if the session is not there or closing. The previous owner is returned so that
-// its connection can be notified.
+// Attach makes owner the owner of a session and grants it a new timeout. A shorter one counts from the first Touch on: the
+// client may not get the answer that tells of it, and then believes in the longer one. It reports false, and changes nothing,
+// if the session is not there or closing. The previous owner is returned so that its connection can be notified.
 func (t *Table) Attach(id int64, timeout time.Duration, owner uint64, now time.Duration) (previous uint64, ok bool) {
 	s := t.sessions[id]
 	if s == nil || s.closing {
 		return NoOwner, false
 	}
-	previous, s.owner, s.timeout = s.owner, owner, timeout
+	previous, s.owner, s.granted, s.timeout = s.owner, owner, timeout, max(s.timeout, timeout)
 	t.unschedule(s)
 	t.schedule(s, now)
 	return previous, true
@@ -105,12 +106,15 @@ func (t *Table) Renew(id int64, now time.Duration) {
 }
 
 // Touch notes that something was heard of a session through owner. It reports false, and changes
-// nothing, if that is not (any more) the session's owner or the session is not alive.
+// nothing, if that is not (any more) the session's owner or the session is not alive. The first one after Attach may make the
+// session expire earlier.
 func (t *Table) Touch(id int64, owner uint64, now time.Duration) bool {
 	if !t.Owns(id, owner) {
 		return false
 	}
-	t.move(t.sessions[id], now)
+	s := t.sessions[id]
+	s.timeout = s.granted // the client knows of it, since it uses the connection
+	t.move(s, now)
 	return true
 }
 

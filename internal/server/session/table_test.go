@@ -38,9 +38,9 @@ func TestF46_DeadlineIsNeverEarlyAndLateByAtMostOneTick(t *testing.T) {
 type twin map[int64]*twinSession
 
 type twinSession struct {
-	first, timeout, heard time.Duration
-	owner                 uint64
-	closing               bool
+	first, granted, timeout, heard time.Duration
+	owner                          uint64
+	closing                        bool
 }
 
 func (w twin) alive(id int64) *twinSession {
@@ -75,7 +75,7 @@ func TestTableAgainstNaiveTwin(t *testing.T) {
 			op = "Add"
 			if naive[id] == nil {
 				table.Add(id, timeout, owner, now)
-				naive[id] = &twinSession{first: timeout, timeout: timeout, heard: now, owner: owner}
+				naive[id] = &twinSession{first: timeout, granted: timeout, timeout: timeout, heard: now, owner: owner}
 			}
 		case 1:
 			op = "Attach"
@@ -83,7 +83,7 @@ func TestTableAgainstNaiveTwin(t *testing.T) {
 			got, want = ok, s != nil
 			if ok && s != nil {
 				got, want = previous, s.owner
-				s.owner, s.timeout, s.heard = owner, timeout, now
+				s.owner, s.granted, s.timeout, s.heard = owner, timeout, max(s.timeout, timeout), now
 			}
 		case 2:
 			op = "BeginClose"
@@ -126,7 +126,7 @@ func TestTableAgainstNaiveTwin(t *testing.T) {
 			}
 			got, want = table.Touch(id, owner, now), mine
 			if mine {
-				s.heard = now
+				s.timeout, s.heard = s.granted, now
 			}
 		}
 		if got != want {
