@@ -69,7 +69,7 @@ type Presence struct {
 	done   chan struct{} // closed when run has ended
 	turn   chan struct{} // closed when another Presence may keep the znode
 
-	rival    *int64         // used by run: the session that may be replaced, or that had the znode at first; nil if none was seen
+	rival    *int64         // used by run: the session that had the znode at first, 0 for none; nil before the first look
 	ours     map[int64]bool // the sessions under which it was this one's turn, that may own the znode; written by run alone
 	removing chan struct{}  // holds a token while the znode is removed
 
@@ -250,11 +250,20 @@ func (p *Presence) serve(ctx context.Context, s *client.Session) error {
 
 // check looks at the znode, does what has to be done and waits for a change.
 func (p *Presence) check(ctx context.Context, s *client.Session) error {
+	if p.opt.TakeOver && p.rival == nil { // a server that is behind would not show the session to replace
+		err := s.Sync(ctx, p.path)
+		if err != nil {
+			return err
+		}
+	}
 	stat, there, w, err := s.WatchExists(ctx, p.path)
 	if err != nil {
 		return err
 	}
 	defer w.Cancel()
+	if p.rival == nil {
+		p.rival = &stat.EphemeralOwner
+	}
 	wanted, written, _ := p.wish()
 	var changed <-chan struct{} // of the wish, where that matters
 	before := p.takeTurn()
@@ -355,9 +364,6 @@ func (p *Presence) watchServer(ctx context.Context, s *client.Session) {
 
 // mayTakeOver reports whether the znode may be taken from a session that has it.
 func (p *Presence) mayTakeOver(owner int64) bool {
-	if p.rival == nil {
-		p.rival = &owner
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.opt.TakeOver && owner != 0 && *p.rival == owner && !p.mu.created

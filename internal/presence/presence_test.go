@@ -331,6 +331,48 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// One that came later than the first look keeps the znode, also if that look found none, or one of the same Keeper.
+func TestTakeOverLeavesLaterOnes(t *testing.T) {
+	for _, ours := range []bool{false, true} { // the znode that the first look finds
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			k, proxy := keeper(t, srv, "a")
+			later := srv.Session(t, "later")
+			must(t, later.EnsurePath(t.Context(), "/x", nil))
+			opt := options()
+			opt.TakeOver = true
+			if ours {
+				before, err := presence.Keep(t.Context(), k, "/x/n", nil, options())
+				must(t, err)
+				go func() {
+					time.Sleep(time.Second)
+					_, err := later.Multi(context.Background(), client.OpDelete("/x/n", zk.AnyVersion), client.OpCreate("/x/n", nil, zk.Ephemeral, nil))
+					if err != nil {
+						t.Error(err)
+					}
+					before.Close(context.Background())
+				}()
+			} else {
+				proxy.Before(faultproxy.Match{Ops: faultproxy.Creates(), Path: "/x/n", Times: 1}, func(faultproxy.Request) {
+					_, err := later.Create(context.Background(), "/x/n", nil, zk.Ephemeral, nil)
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := presence.Keep(ctx, k, "/x/n", []byte("new"), opt)
+			if !errors.Is(err, errTaken) {
+				t.Errorf("%v: Keep: %v", ours, err)
+			}
+			if got := srv.Tree("/x/n").String(); !strings.Contains(got, "of later") {
+				t.Errorf("%v: the znode: %s", ours, got)
+			}
+		})
+	}
+}
+
 // A write that is on its way while another process takes the znode over leaves what that has written.
 func TestASetThatMeetsATakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
