@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // pageOf returns the address that the program serves.
@@ -236,8 +238,41 @@ func TestSidecar(t *testing.T) {
 		data, _ := os.ReadFile(file + ".read")
 		return string(data)
 	})
+	srv.Link("default").Cut() // is no reason to render
+	put("port: 82\n")
+	p.expect("rendered version 3 <nil>")
+	if n := strings.Count(p.said(), "rendered"); n != 3 {
+		t.Errorf("rendered %d times, want once for each of 3 good versions\n%s", n, p.said())
+	}
 	p.signal(syscall.SIGTERM)
 	p.finish()
+
+	p = start(t, srv.Addr(), "sidecar", tmpl, file, "true")
+	p.expect("rendered version 3 <nil>")
+	_, err := s.SetACL(t.Context(), "/examples/sidecar", []zk.ACL{{Perms: zk.PermAdmin, Scheme: "world", ID: "anyone"}}, zk.AnyVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Link("default").Expire()
+	p.fail("sidecar: config /examples/sidecar")
+}
+
+// Servers that refuse a member that has to come back end its program.
+func TestMembersThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pool", "cron"} {
+		srv := server(t)
+		p := start(t, srv.Addr(), name, "a", "x")
+		members := "/examples/" + name + "/party"
+		await(t, "a member", 2, func() int { return len(srv.Tree(members)) })
+		s := srv.Session(t, "admin")
+		_, err := s.SetACL(t.Context(), members, []zk.ACL{{Perms: zk.PermAll &^ zk.PermCreate, Scheme: "world", ID: "anyone"}}, zk.AnyVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Link("default").Expire()
+		p.fail(name + ": ")
+	}
 }
 
 func TestRatelimit(t *testing.T) {

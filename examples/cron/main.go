@@ -52,7 +52,11 @@ func main() {
 	if err != nil {
 		log.Fatal("cron: ", err)
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-p.Done(): // as when the servers refuse the host
+		log.Fatal("cron: ", p.Err())
+	}
 	p.Close(context.Background()) // lets the jobs end, and the other hosts have them
 }
 

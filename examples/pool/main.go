@@ -35,7 +35,11 @@ func main() {
 	if err != nil {
 		log.Fatal("pool: ", err)
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-p.Done(): // as when the servers refuse the worker
+		log.Fatal("pool: ", p.Err())
+	}
 	if err := p.Close(context.Background()); err != nil { // gives the feeds to the others
 		log.Print("pool: ", err)
 	}

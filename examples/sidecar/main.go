@@ -45,11 +45,21 @@ func main() {
 	if err != nil {
 		log.Fatal("sidecar: ", err)
 	}
+	var rendered int64 // zxid of the change
 	for state, err := range values.Changes(ctx) {
-		if err == nil && state.Bad == nil {
-			version, reload := state.Sources[0].Stat.Version, exec.Command(os.Args[3], os.Args[4:]...)
-			fmt.Println("rendered version", version, errors.Join(render(tmpl, state.Value, os.Args[2]), reload.Run()))
+		if ctx.Err() != nil {
+			return
 		}
+		if err != nil {
+			log.Fatal("sidecar: ", err)
+		}
+		source := state.Sources[0].Stat
+		if source.Mzxid == rendered {
+			continue // the connection was lost or is back, or new data were refused
+		}
+		rendered = source.Mzxid
+		reload := exec.Command(os.Args[3], os.Args[4:]...)
+		fmt.Println("rendered version", source.Version, errors.Join(render(tmpl, state.Value, os.Args[2]), reload.Run()))
 	}
 }
 
