@@ -35,6 +35,7 @@ func TestTheLogOfLargeChangesIsBounded(t *testing.T) {
 				}
 			}
 		}()
+		synctest.Wait() // or it could begin behind the first change
 		const changes = 30
 		for i := range changes {
 			if _, err := s.Set(t.Context(), "/x", make([]byte, 900<<10), zk.AnyVersion); err != nil {

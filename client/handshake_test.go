@@ -236,9 +236,7 @@ func TestF21_ALeaderAtLast(t *testing.T) {
 		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
 		must(t, s.Sync(t.Context(), "/"))
 		down.Store(true)
-		n.Link("", "").Cut()
-		await(t, s, client.Disconnected)
-		await(t, s, client.Connected)
+		cut(t, n, s)
 		must(t, s.Sync(t.Context(), "/"))
 	})
 }

@@ -169,7 +169,13 @@ func TestEventsOfDeepPaths(t *testing.T) {
 		}
 		return time.Since(began)
 	}
-	if few, many := took(1000), took(500_000); many > 100*few+100*time.Millisecond {
+	var few, many time.Duration
+	slow := true
+	for n := 0; slow && n < 5; n++ { // the machine may be busy with something else during one of the two
+		few, many = took(1000), took(500_000)
+		slow = many > 100*few+100*time.Millisecond
+	}
+	if slow {
 		t.Errorf("ten events of 1,000 levels took %v, and of 500,000 levels %v", few, many)
 	}
 	// Their paths have taken more room than the watch has: the last ones are left, behind a gap.

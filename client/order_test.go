@@ -435,8 +435,7 @@ func TestXidsGoOnAfterAReconnect(t *testing.T) {
 				_, _, err := s.Get(t.Context(), "/n")
 				must(t, err)
 			}
-			n.Link("client", "").Cut()
-			await(t, s, client.Disconnected)
+			cut(t, n, s)
 		}
 		asked := f.asked(wire.OpGetData)
 		if len(asked) != 6 || asked[0].Peer == asked[5].Peer {

@@ -394,9 +394,11 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 				t.Errorf("an answer after %v: %+v, want %+v", tt.sleep, got, want)
 			}
 		}
+		n.Link("", "").Refuse()
 		n.Link("", "").Cut()
 		await(t, s, client.Disconnected)
 		asleep.Add(int64(time.Hour))
+		n.Link("", "").Heal()
 		await(t, s, client.Connected)
 		got := s.Lease(client.VouchSync)
 		if want := (client.Lease{At: got.At, Remaining: 4 * time.Second, Number: first.Number + 3}); got != want {

@@ -371,8 +371,7 @@ func TestTransactionAfterAnEventThatNoAnswerFollowed(t *testing.T) {
 					_, err = s.WhoAmI(t.Context())
 					wantErr(t, "WhoAmI", err, zk.ErrUnimplemented)
 				}
-				n.Link("client", "").Cut()
-				await(t, s, client.Disconnected)
+				cut(t, n, s)
 				_, _, err = s.Get(t.Context(), "/n")
 				must(t, err)
 				var ops []wire.Op
@@ -430,8 +429,7 @@ func TestF10_WatchesAreSetAgainSinceTheyWereSet(t *testing.T) {
 		_, _, w, err := s.WatchExists(t.Context(), "/gone")
 		must(t, err)
 		fired(t, w)
-		n.Link("client", "").Cut()
-		await(t, s, client.Disconnected)
+		cut(t, n, s)
 		_, _, err = s.Get(t.Context(), "/n")
 		must(t, err)
 		if !slices.Equal(since, []int64{5, 5}) {

@@ -441,10 +441,11 @@ func TestTransportAndDial(t *testing.T) {
 		t.Cleanup(hs.Close)
 		ports = append(ports, hs.Listener.Addr().(*net.TCPAddr).Port)
 	}
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	// Nothing listens at the client's end of a connection, and no other process gets its port.
+	dead, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(ports[0]))
 	must(t, err)
-	ports = append(ports, dead.Addr().(*net.TCPAddr).Port)
-	dead.Close()
+	defer dead.Close()
+	ports = append(ports, dead.LocalAddr().(*net.TCPAddr).Port)
 	for n, port := range ports {
 		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: strconv.Itoa(n), Address: "127.0.0.1", Port: port}, discovery.RegisterOptions{}))
 	}

@@ -214,7 +214,7 @@ func TestAbuseLeavesNothingBehind(t *testing.T) {
 	seed := rand.Uint64()
 	s, err := Open(Options{
 		DataDir: t.TempDir(), NoSync: true, PreAllocBytes: 64 << 10, ConnectionsPerAddressMax: -1,
-		TickTime: 50 * time.Millisecond, HandshakeTimeout: 300 * time.Millisecond,
+		TickTime: 50 * time.Millisecond, HandshakeTimeout: 3 * time.Second, // the good client's, too
 		MaxSessionTimeout: time.Minute, OutputBytesMax: 1 << 20,
 	})
 	if err != nil {
