@@ -19,21 +19,28 @@ func userName() string {
 }
 
 // programOf returns the name of the program that a command runs. Of a shell with a script on its command line (sh -c '…') that is
-// the first program of the script; nothing else of a script is shown, since it may have secrets in it.
+// the first program of the script; nothing else of a script is shown, since it may have secrets in it, and none of its arguments.
 func programOf(argv []string) string {
 	name := filepath.Base(argv[0])
 	if !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "zsh"}, name) {
 		return name
 	}
-	for args := argv[1:]; len(args) > 0; args = args[1:] {
-		flags, isFlag := strings.CutPrefix(args[0], "-")
+	script, option := false, false // -c was among the flags; the name of a set option comes next, as in -o pipefail
+	for _, arg := range argv[1:] {
+		isFlag := strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "+")
 		switch {
-		case !isFlag: // a script in a file
-			return filepath.Base(args[0])
-		case strings.HasSuffix(flags, "o") && len(args) > 1: // set's option, which has a name
-			args = args[1:]
-		case !strings.HasPrefix(flags, "-") && strings.HasSuffix(flags, "c") && len(args) > 1:
-			return cmp.Or(programIn(args[1]), name)
+		case strings.HasPrefix(arg, "--"): // a long one, or the end of the flags
+		case isFlag && !script && strings.Contains(arg, "s"): // the script is on standard input
+			return name
+		case isFlag:
+			script = script || strings.Contains(arg, "c")
+			option = strings.ContainsAny(arg, "oO")
+		case option:
+			option = false
+		case script:
+			return cmp.Or(programIn(arg), name)
+		default: // a script in a file
+			return filepath.Base(arg)
 		}
 	}
 	return name

@@ -42,6 +42,15 @@ func TestProgramOf(t *testing.T) {
 		{[]string{"sh", "-c", ""}, "sh"},
 		{[]string{"sh", "-c"}, "sh"},
 		{[]string{"sh"}, "sh"},
+		{[]string{"sh", "-ce", "PASSWORD=secret pg_dump db"}, "pg_dump"},
+		{[]string{"sh", "-cx", "PASSWORD=secret"}, "sh"},
+		{[]string{"bash", "-ceuo", "pipefail", "PASSWORD=secret x"}, "x"},
+		{[]string{"bash", "-oc", "pipefail", "PASSWORD=secret x"}, "x"},
+		{[]string{"bash", "-c", "-e", "+x", "--", "PASSWORD=secret x", "secret"}, "x"},
+		{[]string{"bash", "-O", "extglob", "+o", "posix", "-c", "x"}, "x"},
+		{[]string{"zsh", "-oextendedglob", "-c", "PASSWORD=secret x"}, "x"},
+		{[]string{"sh", "-s", "--", "--token", "secret"}, "sh"},
+		{[]string{"sh", "-eux", "/srv/backup.sh", "-c", "secret"}, "backup.sh"},
 		{[]string{"python3", "-c", "import os"}, "python3"},
 	} {
 		if got := programOf(tt.argv); got != tt.want {
