@@ -118,8 +118,9 @@ func (f *accessFlags) withRoleChild(what string, argv []string, do func(*roleChi
 		return err
 	}
 	child.cmd.Env = f.passOn(os.Environ(), to)
-	// Credentials of one ensemble are not for another, and the command may be at work in another directory.
-	if set := os.Getenv(serversVariable); chooseServers(set) != to.Servers || set != "" && to.Servers != access.Local {
+	// Credentials of one ensemble are not for another, and the command may be at work in another directory. What names the keeper of this
+	// machine already stays: maybe by its socket, which other programs understand as well.
+	if set := os.Getenv(serversVariable); set == "" || chooseServers(set) != to.Servers || to.Servers != access.Local {
 		child.cmd.Env = append(child.cmd.Env, serversVariable+"="+to.Servers) // of two values the last counts
 	}
 	f.noticeLocal(what)

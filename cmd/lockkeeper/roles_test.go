@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -203,6 +204,15 @@ func TestACommandOfARoleFindsTheServers(t *testing.T) {
 		args := append(strings.Fields(role), "--servers", srv.Addr(), "--auth-file", auth, "g", "--", "sh", "-c", "echo $LOCKKEEPER_SERVERS $LOCKKEEPER_AUTH_FILE")
 		if got, want := h.run(args...).want(0).stdout.String(), srv.Addr()+" "+auth+"\n"; got != want {
 			t.Errorf("the command of %s finds %q, want %q", role, got, want)
+		}
+	}
+	h.env = slices.DeleteFunc(h.env, func(v string) bool { return strings.HasPrefix(v, serversVariable+"=") })
+	h.env = append(h.env, configVariable+"="+h.put("client.conf", "servers = "+srv.Addr()+"\n"))
+	const tell = `exec "$LK" join --servers local g -- sh -c 'echo $LOCKKEEPER_SERVERS'`
+	for command, want := range map[string]string{"join g": "local\n", "run demo": "unix:/"} { // under a lock it is the keeper's socket
+		args := append(strings.Fields(command), "--servers", "local", "--", "sh", "-c", tell)
+		if got := h.run(args...).want(0).stdout.String(); !strings.HasPrefix(got, want) {
+			t.Errorf("with servers in client.conf, the command of join --servers local under %s finds %q, want %q", command, got, want)
 		}
 	}
 }
