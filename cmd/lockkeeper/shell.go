@@ -347,7 +347,8 @@ func (sh *shell) zRoot() *cobra.Command {
 		env.in, env.keyboard, env.background = sh.editor, true, sh.watchInBackground
 	}
 	root := &cobra.Command{Use: shellRoot, SilenceUsage: true, SilenceErrors: true, Args: wantCommand, SuggestionsMinimumDistance: suggestionsMax,
-		RunE: func(cmd *cobra.Command, args []string) error { return wantCommand(cmd, args) }}
+		PersistentPreRunE: refuseEmptyValues,
+		RunE:              func(cmd *cobra.Command, args []string) error { return wantCommand(cmd, args) }}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit.Errorf(exit.Usage, "%s: %w (see help %s)", cmd.Name(), err, cmd.Name())

@@ -148,6 +148,7 @@ func TestShellScript(t *testing.T) {
 		{in: "sync\n", status: 64, err: "sync: it is sync path"},
 		{in: "help sync\n", out: "sync path\n  As in ZooKeeper's zkCli\n"},
 		{in: "help pwd\nhelp mv\n", out: "pwd\n  Show where we are\nMove a tree…"},
+		{in: "create /open x --with-acl ''\n", status: 64, err: "line 1: create: --with-acl: is empty"},
 		{in: "z ls /\n", status: 64, err: "in the shell a verb stands alone"},
 		{in: "ls nosuch:/x", status: 64, err: "connections has no line for nosuch (connect HOST:PORT goes to other servers;"},
 		{in: "rm -r /\n", status: 64, err: "use --force"},
