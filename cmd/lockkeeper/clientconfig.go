@@ -66,9 +66,10 @@ func isMissing(err error) bool {
 
 // read adds what a file says.
 func (c clientConfig) read(file string, required bool) error {
-	text, err := os.ReadFile(file)
+	err := checkFile(file, required)
+	var text []byte
 	if err == nil {
-		err = checkWriters(file, required)
+		text, err = os.ReadFile(file)
 	}
 	switch {
 	case isMissing(err) && !required:
@@ -106,12 +107,17 @@ func (c clientConfig) read(file string, required bool) error {
 	return nil
 }
 
-// checkWriters refuses a file that other users can write: it says where locks and credentials go. Whose it is does not matter if the user
-// has named it.
-func checkWriters(file string, named bool) error {
+// checkFile refuses a file that other users can write: it says where locks and credentials go. Whose it is does not matter if the user
+// has named it. A pipe is empty when a command reads it again, and the command would go to other servers. /dev/null says nothing.
+func checkFile(file string, named bool) error {
 	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() {
+	switch {
+	case err != nil:
 		return err
+	case info.Mode()&fs.ModeNamedPipe != 0:
+		return fmt.Errorf("%s is a pipe, which can be read only once: name a file", file)
+	case !info.Mode().IsRegular():
+		return nil
 	}
 	if mode := info.Mode().Perm(); mode&0o002 != 0 {
 		return fmt.Errorf("%s can be written by every user (mode %04o): chmod o-w %s", file, mode, file)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -66,6 +67,24 @@ func TestClientConfiguration(t *testing.T) {
 	h.run("locks").want(78, "client.conf can be written by every user (mode 0666): chmod o-w")
 	other.env = append(slices.Clone(h.env), configVariable+"="+file+".none")
 	other.run("locks").want(78, file+".none")
+}
+
+// A command reads its configuration several times, and finds the same each time.
+func TestAConfigurationIsNoPipe(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fmt.Fprintln(w, "servers = zk1:2181")
+	w.Close()
+	for file, want := range map[string]string{fmt.Sprintf("/dev/fd/%d", r.Fd()): "is a pipe", os.DevNull: ""} {
+		c, err := readClientConfig(func(name string) string { return map[string]string{configVariable: file}[name] })
+		if text := fmt.Sprint(err); err != nil != (want != "") || !strings.Contains(text, want) || len(c) > 0 {
+			t.Errorf("%s: %v, %v; want an error with %q", file, c, err, want)
+		}
+	}
 }
 
 // A user whose home is no directory, as services have it, has no configuration.

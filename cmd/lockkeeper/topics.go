@@ -101,7 +101,8 @@ each but LOCKKEEPER_CONFIG (the --config of server and doctor is for a zoo.cfg).
   LOCKKEEPER_TLS_SERVER_NAME   as --tls-server-name
   LOCKKEEPER_AUTH_FILE         as --auth-file
   LOCKKEEPER_ACL               as --acl; z, shell and zkcli do not read it
-  LOCKKEEPER_CONFIG            a client configuration file to read in place of the usual ones
+  LOCKKEEPER_CONFIG            a client configuration file to read in place of the usual
+                               ones (/dev/null: none)
 
 What no flag and no variable says is read from lockkeeper/client.conf in XDG_CONFIG_HOME
 (or ~/.config), and then from /etc/lockkeeper/client.conf: lines of KEY = VALUE with
