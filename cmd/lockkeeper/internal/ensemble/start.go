@@ -107,12 +107,12 @@ func (p *Plan) Start(ctx context.Context, r Runner, dial Dialer, note func(strin
 	note("starting the members with a port for clients that no client knows")
 	all, err := p.launch(r, true)
 	if err != nil {
-		return nil, errors.Join(err, stop(all))
+		return nil, errors.Join(err, stop(all, stopTimeout))
 	}
 	watched, done := until(ctx, all)
 	reports, err := p.Verify(watched, dial)
 	done()
-	err = errors.Join(err, stop(all))
+	err = errors.Join(err, stop(all, stopTimeout))
 	if err != nil {
 		if reports != nil {
 			err = fmt.Errorf("%w (the logs: %s)", err, filepath.Join(p.Spec.Out, "member*", logName))
@@ -127,7 +127,7 @@ func (p *Plan) Start(ctx context.Context, r Runner, dial Dialer, note func(strin
 func (p *Plan) open(ctx context.Context, r Runner, dial Dialer) error {
 	all, err := p.launch(r, false)
 	if err != nil {
-		return errors.Join(err, stop(all))
+		return errors.Join(err, stop(all, stopTimeout))
 	}
 	watched, done := until(ctx, all)
 	defer done()
@@ -183,18 +183,19 @@ func until(ctx context.Context, all []*memberProcess) (watched context.Context, 
 	}
 }
 
-// stop ends processes and waits for their ends.
-func stop(all []*memberProcess) error {
+// stop ends processes and waits for their ends. Those that have not ended within the limit are killed.
+func stop(all []*memberProcess, limit time.Duration) error {
 	for _, one := range all {
 		if err := one.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}
 	}
-	deadline := time.After(stopTimeout)
+	patience, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
 	for _, one := range all {
 		select {
 		case <-one.ended:
-		case <-deadline:
+		case <-patience.Done():
 			if err := one.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				return err
 			}
