@@ -43,6 +43,7 @@ func TestBackupAndRestoreOfAServerThatRuns(t *testing.T) {
 	j.want(0)
 	h.run("restore", line.Path, h.dir+"/data").want(1, "holds data: move "+h.dir+"/data/lockkeeper.secret, "+h.dir+"/data/version-2 away")
 	h.run("restore", line.Path, line.Path+"/manifest.json/new").want(73, "not a directory")
+	h.run("restore", line.Path, h.dir+"/"+strings.Repeat("long", 100)).want(73, "name too long")
 	h.run("restore", line.Path, h.dir+"/new").want(0, "stop all members")
 	_, address = h.server("--data", h.dir+"/new", "--listen", "127.0.0.1:0")
 	if out := h.run("z", "get", "--servers", address, "/app").want(0).stdout.String(); out != "text" {

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
-	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +22,8 @@ func newRestore() *cobra.Command {
 		Long: `Put a backup that lockkeeper backup made into the data directory DIR of a server that is
 stopped, this server or Apache ZooKeeper. The files are compared with the manifest of the
 backup and read as a server reads them, before they get their names. A directory with data
-is refused, and so is half a backup, or one with a changed file. DIR may hold a myid.
+is refused, and so is half a backup, or one with a changed file. DIR may hold a myid, and
+an empty version-2, which is replaced, if it is no symbolic link and no mount point.
 
 --check looks at the backup alone: lockkeeper restore --check BACKUP.
 
@@ -77,10 +77,10 @@ restored), 64 wrong usage, 73 files that cannot be read or written.`,
 	return cmd
 }
 
-// unusable reports whether the operating system does not let a file be used, or has no room for it.
+// unusable reports whether the operating system does not let a file be used, or has no room for it. One that is missing is half a backup.
 func unusable(err error) bool {
-	return slices.ContainsFunc([]error{fs.ErrPermission, syscall.ENOTDIR, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT},
-		func(target error) bool { return errors.Is(err, target) })
+	refused := errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) || errors.As(err, new(*os.SyscallError))
+	return refused && !errors.Is(err, fs.ErrNotExist)
 }
 
 // restoreAdvice is what is left to do.

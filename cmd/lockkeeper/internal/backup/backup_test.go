@@ -331,6 +331,27 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// What is restored takes the place of version-2. In that of a link it would be on another disk, and that of a mount point cannot be taken.
+func TestRestoreReplacesNoLinkAndNoMountPoint(t *testing.T) {
+	t.Parallel()
+	good, _, err := Make(t.Context(), DataDir{Dir: filled(t, server.Options{}, 3)}, t.TempDir())
+	must(t, err)
+	target := t.TempDir()
+	must(t, os.Symlink(t.TempDir(), filepath.Join(target, versionDir)))
+	_, err = Restore(t.Context(), good, target, "")
+	if err == nil || !strings.Contains(err.Error(), "is a symbolic link or a mount point") {
+		t.Errorf("Restore beside a link: %v", err)
+	}
+	if left, err := os.ReadDir(target); err != nil || len(left) != 1 || left[0].Type() != fs.ModeSymlink {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	for path, want := range map[string]bool{t.TempDir(): false, "/dev": true} {
+		if got, err := elsewhere(path); err != nil || got != want {
+			t.Errorf("%s is a link or a mount point: %v, %v; want %v", path, got, err, want)
+		}
+	}
+}
+
 // A server and a restore have a directory one at a time: a restore asks for nothing to be moved away from a server that works.
 func TestRestoreBesideAServer(t *testing.T) {
 	t.Parallel()

@@ -101,6 +101,13 @@ func unused(dir, other string) error {
 		switch e.Name() {
 		case "myid", "initialize", "lost+found": // what belongs to the machine
 		case versionDir:
+			away, err := elsewhere(path)
+			if err != nil {
+				return err
+			}
+			if away {
+				return fmt.Errorf("%s is a symbolic link or a mount point, and is to be replaced: restore into another directory, and move the files", path)
+			}
 			inside, err := os.ReadDir(path)
 			if err != nil {
 				return err
@@ -120,6 +127,20 @@ func unused(dir, other string) error {
 		return fmt.Errorf("%s holds data: move %s away first", dir, strings.Join(data, ", "))
 	}
 	return nil
+}
+
+// elsewhere reports whether a directory is a symbolic link or a mount point. One cannot be replaced, and what replaces the other is on
+// another disk.
+func elsewhere(path string) (bool, error) {
+	here, err := os.Lstat(path)
+	if err != nil {
+		return false, err
+	}
+	above, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return false, err
+	}
+	return here.Mode()&fs.ModeSymlink != 0 || here.Sys().(*syscall.Stat_t).Dev != above.Sys().(*syscall.Stat_t).Dev, nil
 }
 
 // leadsTo reports whether path, maybe through links, is other or a directory above it.
