@@ -4,7 +4,9 @@ package main
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -87,6 +89,30 @@ func TestAWaitIsToldOf(t *testing.T) {
 	quiet.want(75)
 	if strings.Contains(quiet.stderr.String(), "waiting") {
 		t.Errorf("--quiet: %s", quiet.stderr)
+	}
+}
+
+// A session that expires in line is told of, and not with --quiet.
+func TestASessionThatExpiresInLineIsToldOf(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	loud := h.start("run", "demo", "--", "true")
+	quiet := h.start("run", "--quiet", "demo", "--", "true")
+	for _, c := range h.held("demo", 3)[0].Contenders[1:] {
+		id, err := strconv.ParseInt(c.Session, 0, 64)
+		if err != nil || !srv.Expire(id) {
+			t.Errorf("session %s is not there (%v)", c.Session, err)
+		}
+	}
+	h.held("demo", 3) // which were gone when Expire returned
+	for _, j := range []*job{loud, quiet} {
+		j.signal(syscall.SIGTERM)
+		j.want(128 + int(syscall.SIGTERM))
+		if told := strings.Contains(j.stderr.String(), "back to the end of the line"); told != (j == loud) {
+			t.Errorf("%q says %q", j.cmd.Args[1:], j.stderr)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ type Settings struct {
 
 	ConnectTimeout time.Duration `json:"-"` // how long to look for a server; 0 leaves it to the command
 
-	// Quiet: nothing is said while the servers do not answer.
+	// Quiet: nothing is said about waiting, for servers or for a lock.
 	Quiet bool `json:"quiet,omitempty"`
 }
 

@@ -197,7 +197,9 @@ func (e *engine) acquire(ctx context.Context) (servers string, err error) {
 		if !errors.Is(err, zk.ErrSessionExpired) || waiting.Err() != nil {
 			return servers, err
 		}
-		e.notes.send(link.Note{Is: link.IsNotice, Text: "the session expired while waiting; back to the end of the line"})
+		if !e.open.Access.Quiet {
+			e.notes.send(link.Note{Is: link.IsNotice, Text: "the session expired while waiting; back to the end of the line"})
+		}
 		e.session.Close(ctx)
 	}
 }
