@@ -33,34 +33,48 @@ type Status struct {
 // ErrNotServing is returned for a server that runs and has no part in an ensemble that serves.
 var ErrNotServing = errors.New("not currently serving requests")
 
+// A dialer makes connections, as net.Dialer.DialContext does.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Ask sends srvr over a new connection and reads the answer. The time that takes is the caller's ctx.
-func Ask(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, address string) (Status, error) {
-	c, err := dial(ctx, network, address)
+func Ask(ctx context.Context, dial dialer, network, address string) (Status, error) {
+	text, err := exchange(ctx, dial, network, address, "srvr")
 	if err != nil {
 		return Status{}, err
 	}
-	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if _, err := io.WriteString(c, "srvr"); err != nil {
-		return Status{}, err
-	}
-	text, err := io.ReadAll(io.LimitReader(c, answerBytesMax))
-	switch {
-	case ctx.Err() != nil:
-		hint := ""
-		if _, secure := c.(interface{ NetConn() net.Conn }); !secure && network != "unix" {
-			hint = " (does this port want TLS?)"
-		}
-		return Status{}, fmt.Errorf("%s: connected: %w%s", address, context.Cause(ctx), hint)
-	case err != nil:
-		return Status{}, err
-	}
-	s, err := parse(string(text))
+	s, err := parse(text)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", address, err)
 	}
 	return s, nil
+}
+
+// exchange sends a word over a new connection and returns the answer. If ctx has ended, the error says why, and not what that has done to
+// the connection.
+func exchange(ctx context.Context, dial dialer, network, address, word string) (string, error) {
+	c, err := dial(ctx, network, address)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return "", fmt.Errorf("%s: %w", address, context.Cause(ctx))
+	case err != nil:
+		return "", err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var text []byte
+	_, err = io.WriteString(c, word)
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(c, answerBytesMax))
+	}
+	if ctx.Err() != nil {
+		hint := ""
+		if _, secure := c.(interface{ NetConn() net.Conn }); !secure && network != "unix" {
+			hint = " (does this port want TLS?)"
+		}
+		return "", fmt.Errorf("%s: connected: %w%s", address, context.Cause(ctx), hint)
+	}
+	return string(text), err
 }
 
 // parse reads the answer to srvr.

@@ -94,3 +94,23 @@ func TestAsk(t *testing.T) {
 		t.Error("Ask without a server: no error")
 	}
 }
+
+// The end of the context is the reason also if it comes while a connection is made, or in the write.
+func TestAskSaysWhyItsContextHasEnded(t *testing.T) {
+	t.Parallel()
+	for want, dialed := range map[string]error{
+		"a:1: no answer in time": errors.New("i/o timeout"),
+		"a:1: connected: no answer in time (does this port want TLS?)": nil,
+	} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			cancel(errors.New("no answer in time"))
+			c, silent := net.Pipe()
+			t.Cleanup(func() { silent.Close() })
+			return c, dialed
+		}
+		if _, err := Ask(ctx, dial, "tcp", "a:1"); err == nil || err.Error() != want {
+			t.Errorf("Ask = %v, want %s", err, want)
+		}
+	}
+}
