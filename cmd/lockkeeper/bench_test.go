@@ -48,8 +48,7 @@ func TestBench(t *testing.T) {
 	h.run("bench", "--shared", "--locks", "1").want(64, "--shared and --locks")
 	h.run("bench", "--duration", "0s").want(64, "--duration")
 	j := h.start("bench", "--duration", "1h")
-	for len(h.children(benchPath)) == 0 { // until it has begun
-	}
+	h.benchBegun()
 	j.signal(syscall.SIGINT)
 	j.wantInterrupted()
 	if left := h.children(benchPath); len(left) > 0 {
@@ -64,8 +63,7 @@ func TestBenchWithoutServer(t *testing.T) {
 	srv, addr := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	j := h.start("bench", "--servers", addr, "--clients", "5", "--duration", "1h")
 	h.env = append(h.env, "LOCKKEEPER_SERVERS="+addr)
-	for len(h.children(benchPath)) == 0 { // until it has begun
-	}
+	h.benchBegun()
 	srv.signal(syscall.SIGKILL)
 	srv.status()
 	told := time.Now()
@@ -93,6 +91,17 @@ func TestFailIfStuck(t *testing.T) {
 			t.Errorf("goes on although no lock was granted for %v", 2*benchStuckLimit)
 		}
 	})
+}
+
+// benchBegun waits until a bench has made its locks.
+func (h *home) benchBegun() {
+	h.t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if len(h.children(benchPath)) > 0 {
+			return
+		}
+	}
+	h.t.Fatal("bench has made no znode")
 }
 
 // children lists the children of a znode of the local keeper.

@@ -310,10 +310,10 @@ func TestAnAnswerThatIsOverdueIsNamed(t *testing.T) {
 	servers := muteServer(t, time.Minute)
 	var jobs []*job
 	for _, args := range [][]string{{"config", "get", "x"}, {"config", "set", "x", "y"}, {"config", "watch", "x"}, {"members", "x"}, {"discover", "x"}} {
-		jobs = append(jobs, h.start(append(args, "--servers", servers, "--connect-timeout", "1s")...))
+		jobs = append(jobs, h.start(append(args, "--servers", servers, "--connect-timeout", "5s")...))
 	}
 	for _, j := range jobs {
-		j.want(69, "no answer within 1s")
+		j.want(69, "no answer within 5s")
 	}
 }
 

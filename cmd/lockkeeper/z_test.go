@@ -619,6 +619,7 @@ func TestZEditRefusesIfChangedMeanwhile(t *testing.T) {
 // Neither a signal nor servers that are away end the editor, and text that cannot be written is kept and named.
 func TestZEditKeepsTheTextOfTheEditor(t *testing.T) {
 	t.Parallel()
+	const connectTimeout = 5 * time.Second // the first session has to come about within it, on a busy machine too
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, srv *zktest.Server, j *job)
 		status    int
@@ -635,7 +636,7 @@ func TestZEditKeepsTheTextOfTheEditor(t *testing.T) {
 			129, "edit /c: hangup (the znode is as it was, and the edited text is in ", "one"},
 		"no server for some time": {func(_ *testing.T, srv *zktest.Server, _ *job) {
 			srv.Link("").Refuse()
-			time.Sleep(1500 * time.Millisecond)
+			time.Sleep(connectTimeout + 500*time.Millisecond)
 			srv.Link("").Heal()
 		}, 0, "/c written", "two\n"},
 		"no server": {func(_ *testing.T, srv *zktest.Server, _ *job) { srv.Link("").Refuse() },
@@ -652,7 +653,7 @@ func TestZEditKeepsTheTextOfTheEditor(t *testing.T) {
 			h.env = append(h.env, "VISUAL=", "TMPDIR="+h.dir,
 				`EDITOR=f() { echo two > "$1"; echo open; until test -e "$DIR/close"; do sleep 0.02; done; test ! -e "$DIR/fail"; }; f`)
 			h.run("z", "create", "/c", "one").want(0)
-			j := h.start("z", "edit", "--connect-timeout", "1s", "/c")
+			j := h.start("z", "edit", "--connect-timeout", connectTimeout.String(), "/c")
 			j.see("open\n")
 			test.meanwhile(t, srv, j)
 			select {

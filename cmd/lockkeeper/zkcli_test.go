@@ -88,13 +88,13 @@ func TestZkcliEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer typed.Close()
-	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin = lines }, "zkcli", "--connect-timeout", "1s")
+	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin = lines }, "zkcli", "--connect-timeout", "5s")
 	lines.Close()
 	fmt.Fprintln(typed, "ls /")
 	j.see("[zookeeper]")
 	srv.Link("").Refuse()
 	fmt.Fprintln(typed, "ls /")
-	if err := j.stderr.see("no server for 1s"); err != nil {
+	if err := j.stderr.see("no server for 5s"); err != nil {
 		t.Error(err)
 	}
 	j.signal(syscall.SIGTERM)

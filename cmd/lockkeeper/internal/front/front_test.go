@@ -422,7 +422,7 @@ func TestADaemonIsLeftAloneUnlessTheLockIsLost(t *testing.T) {
 // While the lock is given back, which takes time without a server, its deadline may pass: no child works under it any more.
 func TestADaemonOutlivesTheDeadlineOfALockThatIsGivenBack(t *testing.T) {
 	s := play(t, "sh", "-c", "trap 'exit 0' USR1; setsid sh -c 'echo $$; kill -USR1 $PPID; exec sleep 1000' & wait; wait")
-	const loan = 5 * time.Second // the child would be told to end two seconds before it is over, and has to have ended by then
+	const loan = 12 * time.Second // the child would be told to end two seconds before it is over, and has to have ended by then
 	s.grant(loan)
 	s.order(link.DoStarted)
 	over := time.After(loan)

@@ -92,8 +92,10 @@ func TestF40_AChildThatTheGuardHasKilledDidNotJustRun(t *testing.T) {
 	s.grant(6 * time.Second)
 	child := s.order(link.DoStarted).Group
 	s.freeze()
-	for proc.GroupAlive(child) {
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(limit); proc.GroupAlive(child); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the guard has not killed the child")
+		}
 	}
 	engine, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", s.pid, link.FDCell), os.O_RDWR, 0)
 	if err != nil {
