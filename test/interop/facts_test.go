@@ -24,7 +24,7 @@ func vouchingWrite(path string) *wire.MultiRequest {
 
 func TestACheckAloneInAMultiIsAWrite(t *testing.T) {
 	t.Parallel()
-	r := connect(t, apache.Start(t, apache.Options{}).Addr(), 2*time.Second, nil)
+	r := connect(t, apache.Start(t, apache.Options{}).Addr(), watcherTimeout, nil)
 	node := r.create("/held", zk.Ephemeral)
 	before := r.call(wire.OpExists, &wire.WatchRequest{Path: "/held"}, nil)
 	var resp wire.MultiResponse
@@ -129,7 +129,7 @@ func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
 		if h.Err == zk.ErrNoNode {
 			break
 		}
-		if time.Since(cut) > rawTimeout {
+		if time.Since(cut) > patience {
 			t.Fatal("the leader does not expire the session")
 		}
 		time.Sleep(50 * time.Millisecond) // between pings, as a client would
@@ -233,7 +233,7 @@ func TestAnswersAreRightIfASessionNeverRepeatsAnXid(t *testing.T) {
 
 func TestCreate2AnswersPathAndStat(t *testing.T) {
 	t.Parallel()
-	r := connect(t, apache.Start(t, apache.Options{}).Addr(), 2*time.Second, nil)
+	r := connect(t, apache.Start(t, apache.Options{}).Addr(), watcherTimeout, nil)
 	r.call(wire.OpCreateContainer, createRequest("/l", zk.Container), &wire.CreateResponse{})
 	for i := range 3 {
 		c := r.create("/l/_c_x-lock-", zk.EphemeralSequential)

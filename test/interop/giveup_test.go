@@ -3,10 +3,14 @@ package interop
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/test/interop/peer"
 )
+
+// giveUpAfter is how long one that gives up stays in the queue: long enough for another to come behind it on a busy machine.
+const giveUpAfter = 3 * time.Second
 
 // Each make in turn gives up in the middle of the queue, which closes behind it (F25): a contender that stood there is
 // let in when the holder leaves, and the one that gave up can come back.
@@ -35,7 +39,7 @@ func TestMixedWhoGivesUp(t *testing.T) {
 				holder, next := peers[(i+1)%len(peers)], l.start(peer.Lockkeeper)
 				holder.Take(l.path, c.holder)
 				before := len(l.children(l.dir))
-				quitter.Send("try %s %d %s", l.path, (15 * settled).Milliseconds(), c.quitter)
+				quitter.Send("try %s %d %s", l.path, giveUpAfter.Milliseconds(), c.quitter)
 				l.await(before + 1)
 				l.joinAs(next, c.rest)
 				quitter.Expect("busy")

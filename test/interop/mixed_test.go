@@ -392,10 +392,7 @@ func TestMixedAcrossALeaderChange(t *testing.T) {
 	for _, p := range peers {
 		p.Send("cycle %s %d", l.path, cycles)
 	}
-	for len(l.reg.Visits()) < cycles {
-		_, changed := l.reg.Inside()
-		<-changed
-	}
+	l.busy(cycles)
 	leader.Kill()
 	e.Leader()
 	leader.Launch()

@@ -149,8 +149,10 @@ func (h *heeding) check(holder peer.Kind, held peer.As, waiter peer.Kind, wanted
 	hold, wait := h.holders[holder], h.waiters[waiter]
 	hold.Take(path, held)
 	wait.Ask(path, wanted)
-	for len(h.look.children(path)) < 2 {
-		time.Sleep(5 * time.Millisecond)
+	for end := time.Now().Add(patience); len(h.look.children(path)) < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			h.t.Fatalf("%s (%s) does not join the queue of %s (%s)", waiter, wanted, holder, held)
+		}
 	}
 	window := heedWindow
 	if !want {

@@ -22,8 +22,10 @@ import (
 var sharing = []peer.Kind{peer.Lockkeeper, peer.Curator, peer.GoZookeeper, peer.KazooCurator}
 
 const (
-	tick           = 300 * time.Millisecond
-	sessionTimeout = 2 * time.Second
+	tick = 300 * time.Millisecond
+	// sessionTimeout is that of sessions that have to live until a test cuts them off: a busy machine may keep a JVM silent for
+	// seconds, and a hold ends after two thirds of the timeout.
+	sessionTimeout = 6 * time.Second
 	crashTimeout   = 4 * time.Second // of peers that crash: a busy machine may keep one that lives from the processor for two seconds
 	// patience is how long a test waits for what must happen on a busy machine.
 	patience = 30 * time.Second
@@ -203,7 +205,7 @@ func (l *testLock) empty(dirs ...string) {
 	}
 	for _, dir := range dirs {
 		var left []string
-		deadline := time.Now().Add(crashTimeout + 2*tick + 2*time.Second)
+		deadline := time.Now().Add(max(sessionTimeout, crashTimeout) + 2*tick + 2*time.Second)
 		for left = l.children(dir); len(left) > 0 && time.Now().Before(deadline); left = l.children(dir) {
 			time.Sleep(10 * time.Millisecond)
 		}

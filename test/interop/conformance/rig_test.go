@@ -19,6 +19,8 @@ const (
 	superUser = "super:secret"
 	// sessionTimeoutMax is long, so that no session of a case expires during it on a slow machine.
 	sessionTimeoutMax = 10 * time.Minute
+	// patience is how long a test waits for what must happen on a busy machine.
+	patience = 30 * time.Second
 )
 
 // settings say how both servers of a pair are to be run.

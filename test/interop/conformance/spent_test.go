@@ -87,7 +87,7 @@ func TestF13_NumbersFromBeyondTheEnd(t *testing.T) {
 		if !errors.Is(got.err, lock.ErrCounterExhausted) {
 			t.Fatalf("granted %v, error %v, while %s is there", got.h, got.err, ahead.Path)
 		}
-	case <-time.After(5 * time.Second): // it waits, and will be granted what the next to come is granted, too
+	case <-time.After(patience): // it waits, and will be granted what the next to come is granted, too
 		if err := a.Delete(t.Context(), ahead.Path, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestF13_NumbersFromBeyondTheEnd(t *testing.T) {
 // outstanding waits until a server has at least so many requests that are not answered yet.
 func outstanding(t *testing.T, s *apache.Server, least int) {
 	t.Helper()
-	for t.Context().Err() == nil {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		out, err := s.FourLetter("srvr")
 		if err != nil {
 			t.Fatal(err)
@@ -128,6 +128,6 @@ func outstanding(t *testing.T, s *apache.Server, least int) {
 		if n >= least {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
+	t.Fatalf("no %d requests wait for their answers", least)
 }

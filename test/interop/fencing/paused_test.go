@@ -56,7 +56,7 @@ func TestF19_ALateWriteIsRefused(t *testing.T) {
 // database ends the transaction. Then it cannot commit.
 func TestF19_PausedInATransaction(t *testing.T) {
 	zk := apache.Start(t, apache.Options{})
-	db := openDatabase(t, "pgx", postgres.Start(t)+" options='-c idle_in_transaction_session_timeout=3s'")
+	db := openDatabase(t, "pgx", postgres.Start(t)+" options='-c idle_in_transaction_session_timeout=8s'") // longer than sessionTimeout
 	db.exec(t, "CREATE TABLE protected (value text NOT NULL)")
 	db.exec(t, "INSERT INTO protected VALUES ('nothing')")
 	a, b := startWorker(t, zk.Addr(), db), startWorker(t, zk.Addr(), db)

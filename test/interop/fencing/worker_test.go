@@ -29,8 +29,10 @@ import (
 const workerVariable = "LOCKKEEPER_FENCING_WORKER"
 
 const (
-	resource       = "/jobs/nightly"
-	sessionTimeout = 2 * time.Second
+	resource = "/jobs/nightly"
+	// sessionTimeout is short, because the tests wait until a session has expired, and longer than a busy machine keeps a worker that
+	// lives from the processor.
+	sessionTimeout = 6 * time.Second
 )
 
 // A worker is what its process has.
