@@ -100,7 +100,7 @@ func TestF50_CredentialsOnEveryConnection(t *testing.T) {
 				ops = append(ops, h.Op)
 			}
 		}
-		want := []wire.Op{wire.OpAuth, wire.OpAuth, wire.OpSetWatches, wire.OpGetData}
+		want := []wire.Op{wire.OpAuth, wire.OpAuth, wire.OpSetWatches, wire.OpGetData, wire.OpPing}
 		if len(ops) != len(want) {
 			t.Fatalf("second connection: %v, want %v", ops, want)
 		}

@@ -37,12 +37,11 @@ type conn struct {
 
 	// Guarded by s.mu.
 	sent     []*call                  // and not answered, in the order of sending
-	unshown  int                      // how many credentials have to be accepted before the handshake counts; 0 if it does
+	resuming bool                     // the handshake resumes the session, and no answer behind it has shown yet that it was carried out
 	lastBeat [strengths]clock.Instant // by strength: when the newest request was sent that counts as a heartbeat
 }
 
-// newConnLocked makes the session's next connection, whose handshake was sent at asked. Heartbeats are counted from then, as the
-// age of the session is: a server may have taken most of the timeout for its answer.
+// newConnLocked makes the session's next connection, whose handshake was sent at asked.
 func (s *Session) newConnLocked(nc net.Conn, srv serverlist.Server, asked clock.Instant) *conn {
 	s.mu.stats.Connections++
 	c := &conn{s: s, nc: nc, rw: nc, server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout, asked: asked}
@@ -55,7 +54,6 @@ func (s *Session) newConnLocked(nc net.Conn, srv serverlist.Server, asked clock.
 	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.timeout * 2 / 3, bytesMax: s.opt.ReplyBytesMax}
 	c.in.hear()
 	c.turn.wake = make(chan struct{}, 1)
-	c.lastBeat[provesPing], c.lastBeat[provesSync] = asked, asked
 	return c
 }
 
@@ -180,6 +178,10 @@ func (c *conn) dueLocked(h *wire.ReplyHeader) (*call, error) {
 		s.mu.ahead = false
 	}
 	proven := provenBy(k.op).limitTo(h.Err)
+	if c.resuming && proven >= provesPing {
+		c.resuming = false
+		c.noteHandshakeLocked(provesSync) // the leader was asked whether it knows the session
+	}
 	s.noteProofLocked(proven, k.sent, c.in.heard)
 	c.noteBeatLocked(proven, k.sent) // at the answer: a refusal may prove less than the request promised
 	return k, nil
@@ -219,12 +221,6 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, unreadable, failure er
 	}
 	if k.op == wire.OpAuth && h.Err != zk.OK {
 		return &SessionError{ID: s.mu.id, Err: zk.ErrAuthFailed, Detail: fmt.Sprintf("%v refused %s", c.server, describeCredential(k.path))}
-	}
-	if k.op == wire.OpAuth && k.own && c.unshown > 0 {
-		c.unshown--
-		if c.unshown == 0 {
-			c.noteHandshakeLocked(provesSync)
-		}
 	}
 	return nil
 }

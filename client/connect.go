@@ -225,18 +225,13 @@ func (s *Session) adopt(srv serverlist.Server, nc net.Conn, resp *wire.ConnectRe
 		s.noteAttempt(srv.String(), errUnanswered)
 		return nil, nil
 	}
-	proves := provesSync // the leader was asked whether it knows the session
-	if s.mu.id == 0 {
-		proves = provesWrite // a quorum has agreed to it
-	}
+	resuming := s.mu.id != 0
 	s.mu.id, s.password = resp.SessionID, resp.Password
 	s.mu.timeout = min(granted, cmp.Or(s.mu.timeout, granted))
 	c := s.newConnLocked(nc, srv, asked)
-	if proves == provesSync { // a server may want to see the credentials before it renews the session
-		c.unshown = len(s.mu.auth)
-	}
-	if c.unshown == 0 {
-		c.noteHandshakeLocked(proves)
+	c.resuming = resuming
+	if !resuming {
+		c.noteHandshakeLocked(provesWrite) // a quorum has agreed to it
 	}
 	s.mu.conn, s.mu.noConn = c, nil
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
@@ -247,9 +242,13 @@ func (s *Session) adopt(srv serverlist.Server, nc net.Conn, resp *wire.ConnectRe
 	return c, nil
 }
 
-// noteHandshakeLocked renews the leases by the handshake, of which the leader has heard at once.
+// noteHandshakeLocked renews the leases by the handshake, of which the leader has heard at once. It counts from when it was sent, for
+// heartbeats too: a server may have taken most of the timeout for its answer. One that resumes the session counts only once a request
+// behind it is answered. A server may greet a client that has yet to show its identities, a certificate or digests, and until then it
+// neither renews the session nor answers anything but credentials. The first heartbeat leaves at once.
 func (c *conn) noteHandshakeLocked(proves strength) {
 	c.s.renewLeasesLocked(proves, c.asked, c.s.opt.clock.Now(), c.s.mu.history.Restart(c.asked))
+	c.noteBeatLocked(proves, c.asked)
 }
 
 // greetingLocked returns what goes ahead of everything else on a new connection: the credentials, then the watches of the last one.

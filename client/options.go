@@ -41,7 +41,8 @@ type Options struct {
 	Auth []Auth
 
 	// TLS, if not nil, encrypts connections to TCP servers. The server's name is verified as it
-	// stands in the server list, unless TLS.ServerName says otherwise. Client certificates go here.
+	// stands in the server list, unless TLS.ServerName says otherwise. Client certificates go here; one that
+	// replaces another while the session lives needs the same subject, or `lockkeeper server` refuses it the session.
 	TLS *tls.Config
 
 	// Dial makes the connections; default a net.Dialer. Names are passed unresolved, so that they are looked up again at
