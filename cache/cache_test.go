@@ -35,6 +35,8 @@ type world struct {
 	writer *client.Session
 	proxy  *faultproxy.Proxy
 	k      *client.Keeper
+
+	refusal atomic.Int32 // see withoutAddWatch
 }
 
 // newWorld makes a world whose server refuses persistent watches with an error, or has them.
@@ -42,11 +44,8 @@ func newWorld(t *testing.T, chroot string, refusal zk.Code) *world {
 	t.Helper()
 	w := &world{t: t, srv: zktest.New(t, zktest.Options{})}
 	w.writer = w.srv.Session(t, "writer")
-	dial := w.srv.Link("reader").Dial
-	if refusal != zk.OK {
-		dial = withoutAddWatch(dial, refusal)
-	}
-	w.proxy = faultproxy.New(dial)
+	w.refusal.Store(int32(refusal))
+	w.proxy = faultproxy.New(withoutAddWatch(w.srv.Link("reader").Dial, &w.refusal))
 	t.Cleanup(w.proxy.Close)
 	var err error
 	w.k, err = client.Keep(t.Context(), zktest.Servers+chroot, client.Options{Dial: w.proxy.Dial})
@@ -107,21 +106,32 @@ func modes(t *testing.T, chroot string, f func(t *testing.T, w *world)) {
 	}
 }
 
-// A server with WatchManagerOptimized answers a persistent watch as if it could not decode the request.
+// A server with WatchManagerOptimized answers a persistent watch as if it could not decode the request: the first one that it is asked
+// for, or those of a session that comes from a server without that option, which are registered again.
 func TestAServerWithWatchManagerOptimized(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "", zk.ErrMarshalling)
-		w.put("/r/a", "1")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		c, err := cache.Open(ctx, w.k, "/r", cache.Options{})
-		must(t, err)
-		defer c.Close(context.Background())
-		w.put("/r/a", "2")
-		w.put("/r/b", "3")
-		synctest.Wait()
-		want(t, "view", text(c.View()), "/r= /r/a=2 /r/b=3")
-	})
+	for _, before := range []zk.Code{zk.ErrMarshalling, zk.OK} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, "", before)
+			w.put("/r/a", "1")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			c, err := cache.Open(ctx, w.k, "/r", cache.Options{})
+			must(t, err)
+			defer c.Close(context.Background())
+			w.refusal.Store(int32(zk.ErrMarshalling))
+			w.proxy.CutAll()
+			time.Sleep(time.Minute)
+			w.put("/r/a", "2")
+			w.put("/r/b", "3")
+			synctest.Wait()
+			want(t, "view", text(c.View()), "/r= /r/a=2 /r/b=3")
+			s, err := w.k.Session(ctx)
+			must(t, err)
+			if n := s.Stats().Connections; n > 3 {
+				t.Errorf("%d connections, want at most 3", n)
+			}
+		})
+	}
 }
 
 // log collects the changes of a cache until its test ends.

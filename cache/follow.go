@@ -390,8 +390,7 @@ func (f *follower) limit(nodes int, bytes int64) error {
 // watch makes the source that the server offers.
 func (f *follower) watch(ctx context.Context) error {
 	watch, err := f.s.AddWatch(ctx, f.c.path, !f.c.opt.Single)
-	// A server with the option WatchManagerOptimized knows the request and has no such watches: the answer is ErrMarshalling.
-	if errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrMarshalling) {
+	if errors.Is(err, zk.ErrUnimplemented) {
 		f.src = newOneShot(f)
 		f.oneShot.Store(true)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"sync/atomic"
 
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -13,10 +14,11 @@ import (
 // unheardOf is the number of a request, and of a mode of watches, that no server knows.
 const unheardOf = 4242
 
-// withoutAddWatch makes a server that refuses persistent watches of one that has them. With zk.ErrUnimplemented it is one of before
-// 3.6: what asks for one arrives as a request that the server does not know, so the answer ends the connection. With
-// zk.ErrMarshalling it is one with WatchManagerOptimized: the request arrives with a mode that the server does not have.
-func withoutAddWatch(dial faultproxy.Dialer, refusal zk.Code) faultproxy.Dialer {
+// withoutAddWatch makes a server that refuses persistent watches of one that has them, while refusal, a zk.Code, is not zk.OK. With
+// zk.ErrUnimplemented it is one of before 3.6: what asks for one arrives as a request that the server does not know, so the answer ends
+// the connection. With zk.ErrMarshalling it is one with WatchManagerOptimized: the request arrives with a mode that the server does not
+// have, or with a list that cannot be decoded.
+func withoutAddWatch(dial faultproxy.Dialer, refusal *atomic.Int32) faultproxy.Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := dial(ctx, network, address)
 		if err != nil {
@@ -29,7 +31,7 @@ func withoutAddWatch(dial faultproxy.Dialer, refusal zk.Code) faultproxy.Dialer 
 // oldConn rewrites requests on their way to the server.
 type oldConn struct {
 	net.Conn
-	refusal zk.Code
+	refusal *atomic.Int32
 	shook   bool // the handshake, which has no operation, is over
 }
 
@@ -42,12 +44,15 @@ func (c *oldConn) Write(p []byte) (int, error) {
 		if n > len(rest) {
 			break
 		}
-		switch op := wire.Op(binary.BigEndian.Uint32(rest[8:])); {
-		case !c.shook || op != wire.OpAddWatch && op != wire.OpSetWatches2:
-		case c.refusal == zk.ErrUnimplemented:
+		op, refusal := wire.Op(binary.BigEndian.Uint32(rest[8:])), zk.Code(c.refusal.Load())
+		switch {
+		case !c.shook || refusal == zk.OK || op != wire.OpAddWatch && op != wire.OpSetWatches2:
+		case refusal == zk.ErrUnimplemented:
 			binary.BigEndian.PutUint32(rest[8:], unheardOf)
 		case op == wire.OpAddWatch: // which ends with the mode
 			binary.BigEndian.PutUint32(rest[n-4:], unheardOf)
+		default: // the lists begin behind a zxid
+			binary.BigEndian.PutUint32(rest[20:], unheardOf)
 		}
 		c.shook = true
 		rest = rest[n:]

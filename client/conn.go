@@ -119,6 +119,9 @@ func (c *conn) message(b []byte, skipped error) error {
 	if err != nil {
 		return err
 	}
+	if h.Err == zk.ErrMarshalling && (k.op == wire.OpAddWatch || k.op == wire.OpSetWatches2) {
+		h.Err = zk.ErrUnimplemented // a server with WatchManagerOptimized knows these requests, and has no persistent watches
+	}
 	failure := skipped
 	switch {
 	case h.Err != zk.OK:

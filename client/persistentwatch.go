@@ -38,9 +38,9 @@ const (
 	watchBytesMax  = 4 << 20 // bytes are in the paths of these events, together
 )
 
-// AddWatch sets a persistent watch on path (server 3.6 or later): on the znode and its list of children or, if recursive,
-// on the znode and everything below it. A recursive one does not report that a list of children has changed, but the
-// creations and deletions by which it has.
+// AddWatch sets a persistent watch on path: on the znode and its list of children or, if recursive, on the znode and everything below
+// it. A recursive one does not report that a list of children has changed, but the creations and deletions by which it has. Servers
+// before 3.6, and those with WatchManagerOptimized, have no such watches: the error is zk.ErrUnimplemented.
 func (s *Session) AddWatch(ctx context.Context, path string, recursive bool) (*PersistentWatch, error) {
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, &OpError{Op: "watch", Path: path, Err: err}

@@ -193,3 +193,37 @@ func TestPersistentWatchAtAServerThatHasNone(t *testing.T) {
 		must(t, err)
 	})
 }
+
+// A server with WatchManagerOptimized cannot decode, it says, what asks for persistent watches or registers them again. A session that
+// comes to one from another server goes on without them.
+func TestPersistentWatchesAtAServerWithWatchManagerOptimized(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			if !p.open() {
+				return
+			}
+			p.serve(func(h heard) bool {
+				persistent := h.Op == wire.OpAddWatch || h.Op == wire.OpSetWatches2
+				if persistent && p.number > 1 {
+					p.answer(h.Xid, zk.ErrMarshalling, nil)
+				}
+				return persistent && p.number > 1
+			})
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		w, err := s.AddWatch(t.Context(), "/n", true)
+		must(t, err)
+		n.Link("client", "").Cut()
+		_, _, err = s.Get(short(t, time.Minute), "/n")
+		must(t, err)
+		for err == nil { // a gap comes first
+			_, err = w.Next(short(t, time.Minute))
+		}
+		wantErr(t, "Next", err, zk.ErrUnimplemented)
+		_, err = s.AddWatch(short(t, time.Minute), "/n", true)
+		wantErr(t, "AddWatch", err, zk.ErrUnimplemented)
+		if c := f.connections(); c != 3 {
+			t.Errorf("%d connections, want 3", c)
+		}
+	})
+}

@@ -20,8 +20,8 @@ import (
 // What is yielded is the present state and not each change: a caller that is slow, or has lost the connection for a while, misses
 // what happened in between, but always gets the latest state. Nothing piles up, and only what has changed is read again.
 //
-// It takes a persistent watch. Servers before 3.6 have none: begun there, it looks twice a second. At servers before 3.9 a persistent watch
-// disturbs one-shot watches of the same session on the same path, which locks use: use another session for Watch than the lock's.
+// It takes a persistent watch. Begun at a server that has none (see client.Session.AddWatch), it looks twice a second. At servers before
+// 3.9 a persistent watch disturbs one-shot watches of the same session on the same path, which locks use: give Watch a session of its own.
 func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
 	return watch(ctx, s, path, (*looker).look, nil)
 }

@@ -2,10 +2,12 @@ package zkcli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -92,10 +94,15 @@ func (c *CLI) addWatch(ctx context.Context, in call) error {
 	if err != nil {
 		return err
 	}
-	c.remember(path, &openWatch{kind: persistentWatch, stop: watch.Close})
+	me := &openWatch{kind: persistentWatch, stop: watch.Close}
+	c.remember(path, me)
 	c.session.Go(func(ctx context.Context) {
 		for {
 			ev, err := watch.Next(ctx)
+			if errors.Is(err, zk.ErrUnimplemented) { // the session has moved to a server without persistent watches
+				c.forget(path, me)
+				c.errf("%s\n", ztree.Escape(message(err)))
+			}
 			if err != nil {
 				return
 			}
