@@ -54,8 +54,8 @@ func (c *cleaner) unblock() {
 	}
 }
 
-// await returns when nothing is left but what the server has refused to remove, so that a try does not find its own
-// process's remains in its way. It returns early if ctx or the session ends, which the next request finds out.
+// await returns when nothing is left but what the server has refused to remove, so that what its own process has left is neither in
+// the way of a try nor counts against Options.QueueMax. It returns early if ctx or the session ends, which the next request finds out.
 func (c *cleaner) await(ctx context.Context) {
 	c.mu.Lock()
 	idle, blocking := c.mu.idle, c.mu.blocking

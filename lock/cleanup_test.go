@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +79,30 @@ func TestCleanerMayNotList(t *testing.T) {
 		synctest.Wait()
 		if left := srv.Tree(unknown); len(left) > 0 {
 			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// Options.QueueMax does not count what an earlier call has given up and the cleaner has not removed yet.
+func TestQueueMaxCountsNothingThatWasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, _, theirs := abandoning(t)
+		h, err := theirs.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Release(context.Background())
+		ours, err := NewMutex(srv.Session(t, "ours"), theirs.Path(), Options{QueueMax: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := ours.Lock(ctx)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v, want to have waited for the holder", err)
+			}
 		}
 	})
 }

@@ -44,7 +44,7 @@ func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold,
 			}
 		}()
 	}
-	if try {
+	if try || f.opt.QueueMax > 0 {
 		f.cleaner.await(ctx)
 	}
 	for {
