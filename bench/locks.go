@@ -37,6 +37,10 @@ var promises = []promise{
 // seconds to start, so they run longer then.
 const processRounds = 12
 
+// warmUp is how long a library runs at least before it is measured. Its sessions are new, and the first cycles of 64 of them, of the
+// server's code and of the processors say little about a service that runs for days.
+const warmUp = 2 * time.Second / 3
+
 // locks measures all libraries under all workloads, by turns, and writes what came of it. The speed of disk and processors
 // changes within minutes on a machine that is shared. So turns are short, what is compared runs in turns that follow each other, and
 // their order is another one in each round.
@@ -78,8 +82,9 @@ func locks(dir string, each time.Duration, rounds int, out io.Writer) ([]*cell, 
 				}
 				long *= processRounds
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 3*long+startLimit)
-			r, err := c.library.Run(ctx, servers[c.library.Engine].addr, c.workload, long/3, long)
+			warm := max(long/3, warmUp)
+			ctx, cancel := context.WithTimeout(context.Background(), warm+2*long+startLimit)
+			r, err := c.library.Run(ctx, servers[c.library.Engine].addr, c.workload, warm, long)
 			cancel()
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", c.library.Name, c.workload.Name, err)

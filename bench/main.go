@@ -47,7 +47,7 @@ func command(args []string) error {
 	each := flags.Duration("each", 3*time.Second, "how long to run a workload each time")
 	switch name {
 	case "all", "locks":
-		rounds := flags.Int("rounds", 3*processRounds, "how often, after once to warm up")
+		rounds := flags.Int("rounds", 2*processRounds, "how often, after once to warm up")
 		docs := flags.String("docs", "../docs", "where the page and the chart of all go")
 		flags.Parse(args)
 		return inDir(func(dir string) error {
