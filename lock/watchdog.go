@@ -110,7 +110,7 @@ func (k *watchdog) look() (next time.Time) {
 	watchdogs.Unlock()
 	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
-	leases := sync.OnceValue(func() (all [client.VouchWrite + 1]bridge.Lease) { // once, and only if a grant is due: system calls
+	leases := sync.OnceValue(func() (all [client.VouchWrite + 1]bridge.Lease) { // once, and only if a grant is due
 		for level := range all {
 			all[level] = bridge.Of(k.s).Lease(level)
 		}

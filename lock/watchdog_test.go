@@ -90,7 +90,7 @@ func TestAWatchdogThatWaitsForRoomEndsAHoldInTime(t *testing.T) {
 	})
 }
 
-// A watchdog does not read the clock, which takes a system call, for each hold whenever it looks.
+// A watchdog does not read the clock for each hold whenever it looks.
 func TestAWatchdogOfManyHoldsSparesTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const holds, looks = 100, 10

@@ -32,6 +32,8 @@ func programOf(argv []string) string {
 		case strings.HasPrefix(arg, "--"): // a long one, or the end of the flags
 		case isFlag && !script && strings.Contains(arg, "s"): // the script is on standard input
 			return name
+		case isFlag && strings.ContainsAny(arg[:len(arg)-1], "oO"): // for zsh and ksh the rest is an option's name, for others more flags
+			return name
 		case isFlag:
 			script = script || strings.Contains(arg, "c")
 			option = strings.ContainsAny(arg, "oO")

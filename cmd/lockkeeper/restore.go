@@ -23,7 +23,7 @@ func newRestore() *cobra.Command {
 stopped, this server or Apache ZooKeeper. The files are compared with the manifest of the
 backup and read as a server reads them, before they get their names. A directory with data
 is refused, and so is half a backup, or one with a changed file. DIR may hold a myid, and
-an empty version-2, which is replaced, if it is no symbolic link and no mount point.
+an empty version-2, which is replaced, if it is no symbolic link and no mount of a disk.
 
 --check looks at the backup alone: lockkeeper restore --check BACKUP.
 

@@ -129,8 +129,8 @@ func unused(dir, other string) error {
 	return nil
 }
 
-// elsewhere reports whether a directory is a symbolic link or a mount point. One cannot be replaced, and what replaces the other is on
-// another disk.
+// elsewhere reports whether a directory is a symbolic link or the mount of another disk. What replaces the one is on another disk, and the
+// other cannot be replaced.
 func elsewhere(path string) (bool, error) {
 	here, err := os.Lstat(path)
 	if err != nil {
