@@ -208,6 +208,10 @@ func (f *growFlags) readConfig() error {
 	var left []string
 	for _, kv := range settings {
 		switch key := strings.TrimPrefix(kv.Key, "zookeeper."); {
+		case key == "enforceQuota": // yes is true here, and false to Apache ZooKeeper
+			carried = append(carried, key+"="+strconv.FormatBool(c.Server.EnforceQuota))
+		case key == "extendedTypesEnabled":
+			carried = append(carried, key+"="+strconv.FormatBool(c.Server.ExtendedTypes))
 		case slices.Contains(carriedKeys, key) || strings.HasPrefix(key, "authProvider"):
 			carried = append(carried, key+"="+kv.Value)
 		case !slices.Contains(replacedKeys, key) && !strings.HasPrefix(key, "server.") && !strings.HasPrefix(key, "admin.") && !strings.HasPrefix(key, "lockkeeper."):
@@ -223,7 +227,7 @@ func (f *growFlags) readConfig() error {
 
 // carriedKeys are settings of a single server that its ensemble keeps, and replacedKeys those that an ensemble has its own of.
 var (
-	carriedKeys  = []string{"initLimit", "syncLimit", "maxClientCnxns", "maxCnxns", "snapCount", "preAllocSize", "globalOutstandingLimit", "extendedTypesEnabled", "enforceQuota"}
+	carriedKeys  = []string{"initLimit", "syncLimit", "maxClientCnxns", "maxCnxns", "snapCount", "preAllocSize", "globalOutstandingLimit"}
 	replacedKeys = []string{"dataDir", "dataLogDir", "clientPort", "clientPortAddress", "tickTime", "minSessionTimeout", "maxSessionTimeout",
 		"4lw.commands.whitelist", "autopurge.snapRetainCount", "autopurge.purgeInterval", "db.autocreate", "snapshot.trust.empty"}
 )

@@ -243,7 +243,7 @@ func TestGrowAndStart(t *testing.T) {
 	}
 	config := filepath.Join(dir, "zoo.cfg")
 	_, port, _ := strings.Cut(addresses[0], ":") // the first member takes the server's place
-	if err := os.WriteFile(config, fmt.Appendf(nil, "dataDir=%s\ntickTime=500\nclientPort=%s\nmaxClientCnxns=7\nskipACL=no\n", filepath.Join(dir, "data"), port), 0o644); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "dataDir=%s\ntickTime=500\nclientPort=%s\nmaxClientCnxns=7\nskipACL=no\nenforceQuota=yes\n", filepath.Join(dir, "data"), port), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "ensemble")
@@ -267,7 +267,7 @@ func TestGrowAndStart(t *testing.T) {
 		t.Errorf("a znode with a time to live is gone:\n%s", want)
 	}
 	text, err := os.ReadFile(filepath.Join(out, "member2", "zoo.cfg"))
-	if err != nil || !strings.Contains(string(text), "\ntickTime=500\n") || !strings.Contains(string(text), "\nmaxClientCnxns=7\n") || !strings.Contains(said, "not taken over (--set KEY=VALUE does it): skipACL\n") {
+	if err != nil || !strings.Contains(string(text), "\ntickTime=500\n") || !strings.Contains(string(text), "\nmaxClientCnxns=7\n") || !strings.Contains(string(text), "\nenforceQuota=true\n") || !strings.Contains(said, "not taken over (--set KEY=VALUE does it): skipACL\n") {
 		t.Errorf("the source's settings are gone: %v\n%s\n%s", err, text, said)
 	}
 	if said, err := lockkeeper(t, "ensemble", "grow", "--verify", "--out="+out); err == nil || !strings.Contains(said, "verified before") {

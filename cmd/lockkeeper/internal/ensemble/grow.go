@@ -163,11 +163,11 @@ func (p *Plan) keepTimed(note func(string)) error {
 	if p.Content.Timed == 0 {
 		return nil
 	}
-	for _, kv := range p.Spec.Set {
-		if strings.TrimPrefix(kv[0], "zookeeper.") != timedKey {
+	for _, kv := range slices.Backward(p.Spec.Set) { // the last one counts
+		if kv[0] != timedKey {
 			continue
 		}
-		if kv[1] != "true" {
+		if !strings.EqualFold(kv[1], "true") {
 			return fmt.Errorf("--set %s=%s: the source has %d znodes with a time to live, which the members would delete at once (leave the setting out)", kv[0], kv[1], p.Content.Timed)
 		}
 		return nil

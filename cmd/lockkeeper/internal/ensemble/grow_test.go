@@ -124,6 +124,38 @@ func TestGrow(t *testing.T) {
 	}
 }
 
+// Members that do not know znodes with a time to live delete them: the setting that counts, the last one, has to be true.
+func TestZnodesWithATimeToLiveAreKept(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		set    []string
+		keeps  bool
+		result string // the setting that counts
+	}{
+		{nil, true, "true"},
+		{[]string{"extendedTypesEnabled=true"}, true, "true"},
+		{[]string{"extendedTypesEnabled=TRUE"}, true, "TRUE"},
+		{[]string{"zookeeper.extendedTypesEnabled=true"}, true, "true"},
+		{[]string{"extendedTypesEnabled=false"}, false, ""},
+		{[]string{"extendedTypesEnabled=true", "extendedTypesEnabled=false"}, false, ""},
+		{[]string{"extendedTypesEnabled=false", "extendedTypesEnabled=true"}, true, "true"},
+	} {
+		set, err := ParseSet(c.set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Plan{Spec: Spec{Set: set}, Content: Content{Timed: 1}}
+		err = p.keepTimed(silent)
+		if (err == nil) != c.keeps {
+			t.Errorf("%q: %v", c.set, err)
+		}
+		last := p.Spec.Set[len(p.Spec.Set)-1]
+		if c.keeps && last != [2]string{timedKey, c.result} {
+			t.Errorf("%q: the last setting is %q", c.set, last)
+		}
+	}
+}
+
 func remove(t *testing.T, pattern string) {
 	t.Helper()
 	all, err := filepath.Glob(pattern)

@@ -54,7 +54,8 @@ func CheckSet(key, value string) error {
 	return nil
 }
 
-// ParseSet splits KEY=VALUE.
+// ParseSet splits KEY=VALUE. The key may have the prefix zookeeper., which ZooKeeper itself puts in front of what stands in zoo.cfg; twice
+// would have no effect.
 func ParseSet(all []string) ([][2]string, error) {
 	var pairs [][2]string
 	for _, text := range all {
@@ -66,7 +67,7 @@ func ParseSet(all []string) ([][2]string, error) {
 		if err := CheckSet(key, value); err != nil {
 			return nil, err
 		}
-		pairs = append(pairs, [2]string{key, value})
+		pairs = append(pairs, [2]string{strings.TrimPrefix(key, "zookeeper."), value})
 	}
 	return pairs, nil
 }

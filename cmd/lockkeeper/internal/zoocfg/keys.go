@@ -120,7 +120,7 @@ var properties = map[string]rule{
 	}),
 	"commitLogCount":                     noEffect("there are no followers to keep transactions for"),
 	"fsync.warningthresholdms":           milliseconds(1, func(p *parser, d time.Duration) { p.Server.SlowSync = d }),
-	"forceSync":                          truth(func(p *parser, yes bool) { p.Server.NoSync = !yes }), // the server itself warns of it
+	"forceSync":                          forceSync,
 	"extendedTypesEnabled":               truth(func(p *parser, yes bool) { p.Server.ExtendedTypes = yes }),
 	"emulate353TTLNodes":                 noEffect("znodes with a time to live are those of ZooKeeper 3.5.4 and later", "false"),
 	"digest.enabled":                     truth(func(p *parser, yes bool) { p.Server.NoDigests = !yes }),

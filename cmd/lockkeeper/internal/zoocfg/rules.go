@@ -95,6 +95,20 @@ func truthOf(value string) (yes, ok bool) {
 	return false, false
 }
 
+// forceSync turns syncs off with the value no alone, as ZooKeeper does: a file that ran a server with syncs must not run one without. The
+// server itself warns of no.
+func forceSync(p *parser, s Setting) error {
+	yes, ok := truthOf(s.Value)
+	if !ok {
+		return &Error{s, "must be yes or no"}
+	}
+	p.Server.NoSync = s.Value == "no"
+	if !yes && !p.Server.NoSync {
+		p.Notes = append(p.Notes, Note{s, "has no effect: as in ZooKeeper, only no turns syncs off"})
+	}
+	return nil
+}
+
 // noEffect notes that a setting has none. With one of the values that change nothing, there is nothing to
 // say.
 func noEffect(why string, unchanging ...string) rule {
