@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
@@ -16,7 +17,13 @@ type workers struct {
 
 	watched proc.Process // one that is no descendant of the front; with the Pid 0 there is none
 	aware   func() bool  // whether that one knows of the lock
+
+	doubted time.Time // since when kill has found none and has not been sure of it; zero if it has not
 }
+
+// doubtMax is how long there may be workers that are not found. A program is executed faster, and there are processes that never
+// show an environment: one that has unmapped it, or that hangs in the kernel when it ends.
+const doubtMax = 30 * time.Second
 
 // marked returns the live processes outside of the group that carry the lock's variables. It is not sure that these are
 // all while a process executes a program, or ends.
@@ -63,5 +70,14 @@ func (w *workers) kill() bool {
 	for _, p := range found {
 		proc.Signal(p, syscall.SIGKILL)
 	}
-	return grouped || len(found) > 0 || !sure
+	switch {
+	case grouped || len(found) > 0:
+		w.doubted = time.Time{}
+		return true
+	case sure:
+		return false
+	case w.doubted.IsZero():
+		w.doubted = time.Now()
+	}
+	return time.Since(w.doubted) < doubtMax
 }

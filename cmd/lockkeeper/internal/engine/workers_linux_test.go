@@ -1,11 +1,17 @@
 package engine
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
@@ -39,4 +45,66 @@ func TestAProcessThatExecutesIsNotTakenForGone(t *testing.T) {
 			t.Fatalf("look %d: what works under the lock is not seen", looks)
 		}
 	}
+}
+
+// A process that never shows an environment keeps no lock for ever: here one that has unmapped it.
+func TestAnEnvironmentThatIsNeverShown(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{unmapVariable + "=yes"}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	if n, err := out.Read(make([]byte, 1)); n != 1 {
+		t.Fatal(n, err)
+	}
+	p, err := proc.Find(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env, known := proc.Env(p); known {
+		t.Fatalf("the environment is shown: %q", env)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := workers{env: []string{"LOCKKEEPER_LOCK=/a"}, spare: func(proc.Process) bool { return false }, since: p.Start}
+		if !w.kill() {
+			t.Error("at the first look it is no worker")
+		}
+		time.Sleep(doubtMax)
+		if w.kill() {
+			t.Errorf("after %v it may still be a worker", doubtMax)
+		}
+	})
+}
+
+const unmapVariable = "LOCKKEEPER_TEST_UNMAP"
+
+// init unmaps the environment of a process that is started for that, and waits until its standard input ends.
+func init() {
+	if os.Getenv(unmapVariable) == "" {
+		return
+	}
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		panic(err)
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	start, err := strconv.ParseUint(string(fields[47]), 10, 64) // env_start, proc_pid_stat(5)
+	if err != nil {
+		panic(err)
+	}
+	page := uint64(os.Getpagesize())
+	_, _, errno := syscall.RawSyscall(syscall.SYS_MUNMAP, uintptr(start&^(page-1)), uintptr(2*page), 0)
+	fmt.Print(int(errno))
+	os.Stdin.Read(make([]byte, 1))
+	os.Exit(0)
 }
