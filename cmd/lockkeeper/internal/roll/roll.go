@@ -183,10 +183,14 @@ func (r *roller) step(ctx context.Context, s Step, before ensemble) (ensemble, e
 		gone.stop()
 		return before, fmt.Errorf("%s: the restart command failed: %w", s.Member, err)
 	}
+	restarted := func(own State) bool {
+		stayed := own.Uptime > time.Since(begin) // though a look at it may have failed, for another reason
+		return !stayed && (gone.seen() || begunSince(own, before.states[s.Member], begin))
+	}
 	seen, err := r.await(limited, r.Timeout, func(now ensemble) string {
 		own := now.states[s.Member]
 		switch {
-		case !gone.seen() && !begunSince(own, before.states[s.Member], begin):
+		case !restarted(own):
 			return s.Member + ": its command has ended, and it was not seen to restart"
 		case own.Zxid < before.states[before.leader].Zxid:
 			return fmt.Sprintf("%s: its zxid is 0x%x, and the leader was at 0x%x before", s.Member, own.Zxid, before.states[before.leader].Zxid)
@@ -194,7 +198,7 @@ func (r *roller) step(ctx context.Context, s Step, before ensemble) (ensemble, e
 		return ""
 	})
 	gone.stop()
-	if err == nil || gone.seen() {
+	if err == nil || gone.seen() && restarted(seen.states[s.Member]) {
 		r.restarted, r.unknown = append(r.restarted, s.Member), ""
 	}
 	if err != nil {

@@ -256,6 +256,15 @@ func TestRollStopsAtADoubt(t *testing.T) {
 		}, "c: connection refused (not otherwise within 1m0s); restarted: a, c; not restarted: b", "ac"},
 		"nothing happens": {func(*fakeWorld, string, *machine) error { return nil },
 			"c: its command has ended, and it was not seen to restart (not otherwise within 1m0s); restarted: a; unknown: c; not restarted: b", "ac"},
+		"nothing happens, and a look at it fails": {func(w *fakeWorld, _ string, m *machine) error {
+			m.err = errors.New("hung up")
+			time.AfterFunc(2*time.Second, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				m.err = nil
+			})
+			return nil
+		}, "c: its command has ended, and it was not seen to restart (not otherwise within 1m0s); restarted: a; unknown: c; not restarted: b", "ac"},
 		"it lags behind": {func(w *fakeWorld, _ string, m *machine) error {
 			w.goodRestart(m)
 			m.Zxid = 0x100000001
