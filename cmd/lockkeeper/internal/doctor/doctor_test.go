@@ -319,6 +319,24 @@ func TestMyIDOfAServerAlone(t *testing.T) {
 	}
 }
 
+// A server alone that the list names twice has one set of data.
+func TestAServerAloneThatIsNamedTwice(t *testing.T) {
+	e := healthy()
+	single(&e)
+	e.Servers = append(e.Servers, e.Servers[0])
+	e.Servers[0].Address, e.Servers[1].Address, e.Servers[1].Name = "localhost:2181", "127.0.0.1:2181", "again"
+	e.Addresses = map[string][]string{"localhost": {"::1", "127.0.0.1"}}
+	f := Examine(e, nil)
+	if len(f) != 2 || f[0].Check != "twice" || f[0].Evidence != "it is the same server as a" || f[1].Check != "standalone" {
+		t.Errorf("%+v", f)
+	}
+	e.Servers[1].Address = "127.0.0.1:2182"
+	f = Examine(e, nil)
+	if len(f) != 1 || f[0].Check != "separate" {
+		t.Errorf("at another port: %+v", f)
+	}
+}
+
 // One member of a list is enough to see that another is away.
 func TestAMemberThatIsNotNamed(t *testing.T) {
 	e := healthy()

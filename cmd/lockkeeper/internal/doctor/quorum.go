@@ -20,6 +20,7 @@ const readOnly = "read-only"
 const (
 	mendMajority = "a majority of the members has to run and to reach each other at the ports of their server.N lines"
 	mendMembers  = "give all members the same server.N lines"
+	mendList     = "name each member once: the list is shorter than it looks"
 )
 
 // roles looks for servers that are away, and for the leader.
@@ -27,8 +28,13 @@ func (x *examination) roles(members []Member) {
 	modes := map[string][]string{}
 	var waiting []string
 	seen := map[string]bool{} // a list may name a member twice
-	for _, s := range x.Servers {
+	servers := len(x.Servers)
+	for i, s := range x.Servers {
+		first := slices.IndexFunc(x.Servers[:i], func(other Server) bool { return x.samePlace(other.Address, s.Address) })
 		switch {
+		case first >= 0 && s.Status != nil && s.Status.Mode == "standalone": // which has no number to tell it by
+			x.find(Warning, "twice", s.Name, mendList, "it is the same server as %s", x.Servers[first].Name)
+			servers--
 		case errors.Is(s.Err, fourletter.ErrNotServing), s.Status != nil && s.Status.Mode == readOnly:
 			waiting = append(waiting, s.Name)
 		case s.Status != nil:
@@ -44,7 +50,7 @@ func (x *examination) roles(members []Member) {
 	alone, leaders, followers := modes["standalone"], modes["leader"], modes["follower"]
 	allAnswer := len(x.alive()) == len(x.Servers) && len(x.Servers) >= len(members)
 	switch {
-	case len(alone) > 0 && len(x.Servers) > 1:
+	case len(alone) > 0 && servers > 1:
 		x.find(Critical, "separate", "", mendMembers+"; bring their data together with lockkeeper z diff and z mirror first",
 			"%s: standalone, so each has data of its own, and clients see one or the other", strings.Join(alone, ", "))
 	case len(alone) == 1:
@@ -132,7 +138,7 @@ func (x *examination) list(members []Member) {
 		case len(candidates) == 1:
 			id := candidates[0].ID
 			if other, ok := named[id]; ok {
-				x.find(Warning, "twice", s.Name, "name each member once: the list is shorter than it looks", "it is the same server as %s: server.%s", other, id)
+				x.find(Warning, "twice", s.Name, mendList, "it is the same server as %s: server.%s", other, id)
 			}
 			named[id] = s.Name
 		case len(candidates) > 1 || s.Address == "":
