@@ -37,7 +37,7 @@ func TestAProcessThatExecutesIsNotTakenForGone(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	for looks, unsure := 0, 0; unsure < 100; looks++ {
+	for looks, unsure := 0, 0; unsure < 20; looks++ {
 		found, sure := w.marked()
 		if !sure {
 			unsure++
@@ -49,7 +49,7 @@ func TestAProcessThatExecutesIsNotTakenForGone(t *testing.T) {
 
 // A process that never shows an environment keeps no lock for ever: here one that has unmapped it.
 func TestAnEnvironmentThatIsNeverShown(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.Command(os.Args[0], strings.Repeat("x", 16<<10)) // which lies between the stack and the environment
 	cmd.Env = []string{unmapVariable + "=yes"}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -88,7 +88,7 @@ func TestAnEnvironmentThatIsNeverShown(t *testing.T) {
 
 const unmapVariable = "LOCKKEEPER_TEST_UNMAP"
 
-// init unmaps the environment of a process that is started for that, and waits until its standard input ends.
+// init unmaps the page in which the environment of a process begins that is started for that, and waits until its standard input ends.
 func init() {
 	if os.Getenv(unmapVariable) == "" {
 		return
@@ -103,7 +103,7 @@ func init() {
 		panic(err)
 	}
 	page := uint64(os.Getpagesize())
-	_, _, errno := syscall.RawSyscall(syscall.SYS_MUNMAP, uintptr(start&^(page-1)), uintptr(2*page), 0)
+	_, _, errno := syscall.RawSyscall(syscall.SYS_MUNMAP, uintptr(start&^(page-1)), uintptr(page), 0)
 	fmt.Print(int(errno))
 	os.Stdin.Read(make([]byte, 1))
 	os.Exit(0)
