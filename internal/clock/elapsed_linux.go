@@ -9,8 +9,8 @@ import (
 
 const clockBoottime = 7 // CLOCK_BOOTTIME, see clock_gettime(2)
 
-// systemElapsed returns what CLOCK_BOOTTIME says: monotonic, and it counts the time spent suspended. To ask for it is a system call,
-// other than for the clocks of package time, so the last answer serves for as long as it tells the present one.
+// systemElapsed returns the time of CLOCK_BOOTTIME, which is monotonic and counts the time spent suspended. Reading it takes a system
+// call, reading the clocks of package time takes none. So it is read again only if these show that the last reading does not hold.
 func systemElapsed() time.Duration {
 	now := time.Now()
 	mono, wall := now.Sub(began), time.Duration(now.UnixNano())
@@ -18,7 +18,7 @@ func systemElapsed() time.Duration {
 		return r.boot + mono - r.mono
 	}
 	r := &reading{mono: mono, wall: wall, boot: boottime()}
-	if time.Since(now) < agreement { // not much has passed between the clocks, nor has the goroutine been kept waiting
+	if time.Since(now) < agreement { // the goroutine was not kept waiting between the clocks
 		newest.Store(r)
 	}
 	return r.boot
@@ -33,9 +33,9 @@ var newest atomic.Pointer[reading]
 // agreement bounds how far the clocks may be apart for a reading to hold. No machine is suspended for so short a time.
 const agreement = time.Millisecond
 
-// holds reports whether CLOCK_BOOTTIME has gone on as the monotonic clock has, which then says mono. After a suspension the kernel puts
-// CLOCK_BOOTTIME and the wall clock forward by the same time, and leaves the monotonic clock. The wall clock also differs once it has been
-// set. Only one that is put back, before a process looks, by just as much as the machine has slept would hide the sleep.
+// holds reports whether CLOCK_BOOTTIME has advanced as far as the monotonic clock since the reading; mono and wall are the present times.
+// After a suspension the kernel advances CLOCK_BOOTTIME and the wall clock by the time asleep, and not the monotonic clock. A wall clock
+// that was set differs, too. Only setting it back by just the time asleep, before a process looks, would hide a suspension.
 func (r *reading) holds(mono, wall time.Duration) bool {
 	return ((wall - r.wall) - (mono - r.mono)).Abs() < agreement
 }
