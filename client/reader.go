@@ -15,7 +15,7 @@ import (
 //
 //   - The connection's reader has the turn. After aloneMin answers in a row with nothing else under way it gives it up (yieldLocked).
 //   - The turn is free. The next caller that waits takes it (readInline). The reader takes it back (takeTurn) when something waits
-//     that does not read (dependLocked), or when no caller has come for restTime.
+//     that does not read (dependLocked), or when no caller has come while it rested.
 //   - A caller has the turn, and reads messages for others too, until it has its own. Then the turn is free.
 //
 // A caller that reads wakes no other goroutine, which would cost more than all else that the client does (docs/speed.md).
@@ -45,9 +45,10 @@ const (
 const (
 	aloneMin = 4                     // answers in a row after which the reader rests
 	restTime = 20 * time.Millisecond // how long it rests if no caller comes
+	restMax  = 8 * restTime          // how long it rests in the end while callers come
 )
 
-// takeTurn gives the reader, which rests, the turn if something depends on it, or no caller has come for restTime. It reports whether.
+// takeTurn gives the reader, which rests, the turn if something depends on it, or no caller has come meanwhile. It reports whether.
 func (r *readTurn) takeTurn(ticked, depended bool) bool {
 	quiet := ticked && !r.came
 	r.came, r.asleep = false, quiet && r.held == heldByCaller
@@ -94,7 +95,7 @@ func (c *conn) yieldLocked() bool {
 func (c *conn) rest(ctx context.Context) error {
 	timer := time.NewTimer(restTime)
 	defer timer.Stop()
-	for {
+	for pause := restTime; ; {
 		ticked := false
 		select {
 		case <-ctx.Done():
@@ -111,7 +112,8 @@ func (c *conn) rest(ctx context.Context) error {
 			return err
 		}
 		if !asleep {
-			timer.Reset(restTime)
+			pause = min(2*pause, restMax)
+			timer.Reset(pause)
 		}
 	}
 }

@@ -203,6 +203,7 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 		}
 		listed := p.Children(a.lock.dir)
 		p.Send(ctx)
+		listed.Wait(ctx) // reads both answers
 		err := a.awaitCreate(ctx)
 		switch {
 		case err == nil:

@@ -9,7 +9,7 @@ import (
 )
 
 // Revoked is closed when the owner of this hold was asked to give up, by Revoke of package inspect or with Curator's Revoker. The hold
-// goes on until it is released. A request is heard within some 50 milliseconds of the grant also if it was made while the lock was
+// goes on until it is released. A request is heard within some 200 milliseconds of the grant also if it was made while the lock was
 // waited for, and after a reconnect if it was made meanwhile. A holder that does not listen pays nothing for it: the hold's own node is
 // watched anyway. A node that the session must not read (Options.ACL) cannot be watched, and such a hold does not hear of it.
 func (h *Hold) Revoked() <-chan struct{} {

@@ -48,10 +48,50 @@ func TestHoldsThatEndAtOnceAreNotWatched(t *testing.T) {
 		if n := s.Stats().Requests - requests; n != most {
 			t.Errorf("%d requests for %d cycles, want %d", n, cycles, most)
 		}
-		time.Sleep(2 * watchdogTick)
+		time.Sleep(3 * watchdogTick)
 		synctest.Wait()
 		if n := goroutines(t); n >= before {
 			t.Errorf("%d goroutines are left of %d", n, before)
+		}
+	})
+}
+
+// A session's watchdog goes on while short grants come, though it sees none of them held: to begin a goroutine for each look would cost
+// more than the look.
+func TestAWatchdogGoesOnWhileShortGrantsCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, _ := abandoning(t)
+		m, err := NewMutex(s, "/a", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func() *watchdog {
+			watchdogs.Lock()
+			defer watchdogs.Unlock()
+			return watchdogs.of[s]
+		}
+		var first *watchdog
+		for i := range 20 {
+			h, err := m.Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				first = of()
+			}
+			time.Sleep(watchdogTick * 9 / 10)
+			synctest.Wait()
+			if k := of(); k == nil || k != first {
+				t.Fatalf("cycle %d: the watchdog has changed from %p to %p", i, first, k)
+			}
+		}
+		time.Sleep(3 * watchdogTick)
+		synctest.Wait()
+		if k := of(); k != nil {
+			t.Error("it has not ended with nothing to do")
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 //
 // Most grants end within milliseconds, and a watch for each would cost more than the lock. So a grant is watched once it has
 // lasted for watchdogTick: until then it costs no goroutine, no timer and no request. The goroutine looks at all grants every
-// watchdogTick while there are new ones. It sleeps longer when there are none, and ends when there are no grants.
+// watchdogTick while new ones come. It sleeps longer when none do, and ends when there are no grants.
 type watchdog struct {
 	s    *client.Session
 	wake chan struct{} // holds a signal when there is something to look at; room for one
@@ -28,11 +28,12 @@ type watchdog struct {
 	awake bool     // the watchdog looks within watchdogTick
 
 	grants []*grant // used by run alone; those that have lasted for watchdogTick are watched
+	fresh  bool     // used by run alone: the last look saw new grants, and more may come
 }
 
 const (
-	watchdogTick = 25 * time.Millisecond // how often the watchdog looks while there are new grants; a grant is watched at this age
-	shortTerm    = time.Second           // where a hold lasts no longer than this without a heartbeat, it is watched at once
+	watchdogTick = 100 * time.Millisecond // how often the watchdog looks while there are new grants; a grant is watched at this age
+	shortTerm    = time.Second            // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )
 
 // watchdogs are those of all sessions. They belong to sessions, because a session may use many lock values, each of them once.
@@ -104,18 +105,12 @@ func (k *watchdog) run() {
 // look looks at every grant once, and returns when the next look is due at the latest.
 func (k *watchdog) look() (next time.Time) {
 	watchdogs.Lock()
-	k.grants = append(k.grants, k.begun...)
+	k.grants, k.fresh = append(k.grants, k.begun...), len(k.begun) > 0
 	clear(k.begun)
 	k.begun = k.begun[:0]
 	watchdogs.Unlock()
 	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
-	leases := sync.OnceValue(func() (all [client.VouchWrite + 1]bridge.Lease) { // once, and only if a grant is due
-		for level := range all {
-			all[level] = bridge.Of(k.s).Lease(level)
-		}
-		return all
-	})
 	var kept, lost []*grant
 	for _, g := range k.grants {
 		if g.hasEnded() {
@@ -123,7 +118,7 @@ func (k *watchdog) look() (next time.Time) {
 		}
 		left, cause := watchdogTick, over
 		if over == nil && !now.Before(g.watched.due) {
-			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.wake)
+			left, cause = g.refresh(k.wake)
 		}
 		switch {
 		case cause == nil:
@@ -149,11 +144,11 @@ func (k *watchdog) look() (next time.Time) {
 func (k *watchdog) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 	watchdogs.Lock()
 	defer watchdogs.Unlock()
-	tick := time.Now().Add(watchdogTick)
+	tick, more := time.Now().Add(watchdogTick), k.fresh || len(k.begun) > 0
 	switch {
-	case len(k.begun) > 0 && tick.Before(next):
+	case more && tick.Before(next):
 		next = tick
-	case len(k.begun) == 0 && len(k.grants) == 0:
+	case !more && len(k.grants) == 0:
 		delete(watchdogs.of, k.s)
 		return next, true
 	}
@@ -183,17 +178,18 @@ func (k *watchdog) watch(now time.Time, patience time.Duration) {
 	}
 }
 
-// refresh returns how long the grant is good for, or why it is lost: by what has become of its node, and by l, the session's lease at
-// the grant's level. From then on, wake gets a token when something becomes of the node.
-func (g *grant) refresh(l bridge.Lease, wake chan<- struct{}) (left time.Duration, lost error) {
+// refresh returns how long the grant is good for, or why it is lost: by what has become of its node, or by its deadline. From then on,
+// wake gets a token when something becomes of the node.
+func (g *grant) refresh(wake chan<- struct{}) (left time.Duration, lost error) {
 	g.takeEvents(wake)
+	left = g.remaining()
 	switch {
 	case g.watched.node == "":
-		return 0, cmp.Or(g.s.Err(), ErrNodeDeleted) // the session may have ended, and the node with it
-	case l.Number != g.leaseNumber || l.Remaining <= 0:
-		return 0, g.expiry()
+		lost = cmp.Or(g.s.Err(), ErrNodeDeleted) // the session may have ended, and the node with it
+	case left <= 0:
+		lost = g.expiry()
 	}
-	return l.Remaining, nil
+	return left, lost
 }
 
 // takeEvents notes what the watch on the grant's node, or the request that sets it, has told since the last look.

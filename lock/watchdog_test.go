@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -87,32 +86,6 @@ func TestAWatchdogThatWaitsForRoomEndsAHoldInTime(t *testing.T) {
 			t.Errorf("the hold ended %v after its deadline", late)
 		}
 		link.Heal()
-	})
-}
-
-// A watchdog does not read the clock for each hold whenever it looks.
-func TestAWatchdogOfManyHoldsSparesTheClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const holds, looks = 100, 10
-		srv := zktest.New(t, zktest.Options{})
-		var reads atomic.Int64
-		began := time.Now()
-		elapsed := func() time.Duration { reads.Add(1); return time.Since(began) }
-		s, err := client.Open(t.Context(), zktest.Servers, clock.With(client.Options{Dial: srv.Dial}, &clock.Clock{Elapsed: elapsed}))
-		must(t, nil, err)
-		defer s.Close(t.Context())
-		for i := range holds {
-			m, err := lock.NewMutex(s, fmt.Sprint("/", i), lock.Options{})
-			must(t, nil, err)
-			h, err := m.Lock(t.Context())
-			must(t, h, err)
-		}
-		time.Sleep(time.Second)
-		before := reads.Load()
-		time.Sleep(looks * time.Second) // it looks every second
-		if n := reads.Load() - before; n > holds*looks/2 {
-			t.Errorf("%d holds: the clock was read %d times in %d looks", holds, n, looks)
-		}
 	})
 }
 

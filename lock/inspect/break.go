@@ -11,7 +11,7 @@ import (
 )
 
 // Break removes a contender by deleting its node, whichever session that belongs to. A holder that uses this package learns of it
-// at once, or some 50 milliseconds after it was granted, and loses its hold with lock.ErrNodeDeleted. A client that does not watch
+// at once, or some 200 milliseconds after it was granted, and loses its hold with lock.ErrNodeDeleted. A client that does not watch
 // its own node goes on working, and only its token gives it away. Break reports false if the contender had left by itself.
 func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	if s == nil {
