@@ -74,7 +74,7 @@ var Mutations = []Mutation{
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/leasecheck.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
-		{File: "lock/watchdog.go", Old: "	case l.Number != g.leaseNumber || l.Remaining <= 0:\n		return 0, g.expiry()\n	}\n	return l.Remaining, nil", New: "	case g.s.Err() != nil:\n		return 0, g.expiry()\n	}\n	return max(l.Remaining, 1e9), nil"},
+		{File: "lock/watchdog.go", Old: "	left = g.remaining()\n", New: "	left = max(g.remaining(), 1e9)\n"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
 		{File: "lock/fairlock.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.discard()\n"},
