@@ -408,7 +408,7 @@ func TestAHangUpIsNoticedWhileTheReaderRests(t *testing.T) {
 		_, changed := s.State()
 		(<-ready).nc.Close()
 		<-changed
-		if took := time.Since(began); took > 100*time.Millisecond {
+		if took := time.Since(began); took > 50*time.Millisecond {
 			t.Errorf("noticed after %v", took)
 		}
 	})

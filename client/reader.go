@@ -112,8 +112,8 @@ func (c *conn) rest(ctx context.Context) error {
 			return err
 		}
 		if !asleep {
-			pause = min(2*pause, restMax)
 			timer.Reset(pause)
+			pause = min(2*pause, restMax)
 		}
 	}
 }

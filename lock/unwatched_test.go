@@ -48,7 +48,7 @@ func TestHoldsThatEndAtOnceAreNotWatched(t *testing.T) {
 		if n := s.Stats().Requests - requests; n != most {
 			t.Errorf("%d requests for %d cycles, want %d", n, cycles, most)
 		}
-		time.Sleep(3 * watchdogTick)
+		time.Sleep(2 * watchdogTick)
 		synctest.Wait()
 		if n := goroutines(t); n >= before {
 			t.Errorf("%d goroutines are left of %d", n, before)
@@ -88,7 +88,7 @@ func TestAWatchdogGoesOnWhileShortGrantsCome(t *testing.T) {
 				t.Fatalf("cycle %d: the watchdog has changed from %p to %p", i, first, k)
 			}
 		}
-		time.Sleep(3 * watchdogTick)
+		time.Sleep(2 * watchdogTick)
 		synctest.Wait()
 		if k := of(); k != nil {
 			t.Error("it has not ended with nothing to do")
