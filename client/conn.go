@@ -52,7 +52,7 @@ func (s *Session) newConnLocked(nc net.Conn, srv serverlist.Server, asked clock.
 	// A connection is given up when nothing has been heard for two thirds of the session timeout, so that
 	// there is time to find another server before the session expires.
 	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.timeout * 2 / 3, bytesMax: s.opt.ReplyBytesMax}
-	c.in.hear()
+	c.in.hear(time.Now())
 	c.turn.wake = make(chan struct{}, 1)
 	return c
 }

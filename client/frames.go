@@ -76,8 +76,8 @@ func (in *frameReader) deadline() time.Time {
 	return in.due
 }
 
-// hear notes that something has come. The deadline counts no suspended time: what the server sent meanwhile is read first.
-func (in *frameReader) hear() { in.heard, in.silent = in.clock.Now(), time.Now().Add(in.patience) }
+// hear notes that something has come at t, which is now. The deadline counts no suspended time: what the server sent meanwhile is read first.
+func (in *frameReader) hear(t time.Time) { in.heard, in.silent = in.clock.At(t), t.Add(in.patience) }
 
 // fill reads what has arrived, or waits for it.
 func (in *frameReader) fill() error {
@@ -100,7 +100,7 @@ func (in *frameReader) fill() error {
 	in.w += n
 	switch {
 	case n > 0:
-		in.hear()
+		in.hear(time.Now())
 		return nil // an error comes again
 	case err == io.EOF && in.w > in.r:
 		return io.ErrUnexpectedEOF

@@ -580,3 +580,28 @@ func TestACallerThatIsAloneWritesToASocket(t *testing.T) {
 	}
 	t.Error("in a hundred requests no caller has written to a TCP socket by itself")
 }
+
+// The writer's deadline ends no write of a caller that comes long after, although the writer has had nothing to do since.
+func TestTheWritersDeadlineIsNotTheCallers(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	serveFakeAt(t, &fake{t: t}, l, well)
+	const timeout = 3 * time.Second // a write may take two thirds of it
+	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{SessionTimeout: timeout})
+	must(t, err)
+	defer s.Close(t.Context())
+	_, err = s.Set(t.Context(), "/a", make([]byte, 8<<10), zk.AnyVersion) // too much for a caller: the writer sends it
+	must(t, err)
+	sent := client.SentByCallers(s)
+	for began := time.Now(); time.Since(began) < timeout*3/4; {
+		_, _, err := s.Get(t.Context(), "/a")
+		must(t, err)
+	}
+	if n := s.Stats().Connections; n != 1 {
+		t.Errorf("there were %d connections, want one", n)
+	}
+	if client.SentByCallers(s) == sent {
+		t.Error("no caller has written by itself")
+	}
+}

@@ -21,7 +21,7 @@ type Pipeline struct {
 }
 
 // Pipeline returns an empty pipeline.
-func (s *Session) Pipeline() *Pipeline { return &Pipeline{s: s} }
+func (s *Session) Pipeline() *Pipeline { return &Pipeline{s: s, calls: make([]*call, 0, 2)} }
 
 // Send hands the requests over. It waits while the session has no room for them (InFlightMax), behind callers
 // that wait for room already, at most until ctx ends. It returns no error: what became of each request, its Pending says,
@@ -59,7 +59,7 @@ func (p *Pipeline) Send(ctx context.Context) {
 // check notes the error if path is not valid: below a chroot, such a string could name a znode outside. The name
 // of a sequential znode ends with what the server appends.
 func (k *call) check(path string, mode zk.Mode) {
-	if mode.Sequential() {
+	if mode.Sequential() && len(zk.Base(path)) < len("...") { // others are as good without
 		path += "0"
 	}
 	if k.refuse == nil {

@@ -349,7 +349,7 @@ func TestF18_AgeCountsSleep(t *testing.T) {
 		serveFake(t, n, fakeAddr, well)
 		var asleep atomic.Int64
 		began := time.Now()
-		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
+		c := clock.Clock{Elapsed: func(time.Time) time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
 		s := open(t, n, fakeAddr, clock.With(client.Options{}, &c))
 		must(t, s.Sync(t.Context(), "/"))
 		asleep.Store(int64(time.Hour))
@@ -370,7 +370,7 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 		serveFake(t, n, fakeAddr, well)
 		var asleep atomic.Int64
 		began := time.Now()
-		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
+		c := clock.Clock{Elapsed: func(time.Time) time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
 		s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 6 * time.Second}, &c))
 		first := s.Lease(client.VouchSync)
 		if first.Remaining != 4*time.Second || first.ReadyIn != 0 {
@@ -421,7 +421,7 @@ func TestF18_AHeartbeatAfterSleep(t *testing.T) {
 				f := serveFake(t, n, fakeAddr, well)
 				var asleep atomic.Int64
 				began := time.Now()
-				c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
+				c := clock.Clock{Elapsed: func(time.Time) time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
 				s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 30 * time.Second}, &c))
 				v := s.Vouch(tt.level)
 				defer v.Stop()

@@ -46,7 +46,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 	}
 	c.out.inline++
 	c.takeQueueLocked(s.opt.clock.Now())
-	c.writeLocked()
+	c.writeLocked(true)
 	if c.out.err != nil || len(s.mu.queue) > 0 {
 		tell(s.wake)
 	}
@@ -96,7 +96,7 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 			c.out.look = now.Add(wait)
 			return wait, nil
 		}
-		c.writeLocked()
+		c.writeLocked(false)
 	}
 }
 
@@ -187,19 +187,23 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 }
 
 // writeLocked writes the buffer, in one call unless a pipeline of megabytes is in it, and releases s.mu meanwhile. A server that
-// does not take a piece of it within the time for which it may be silent is given up.
-func (c *conn) writeLocked() {
+// does not take a piece of it within the time for which it may be silent is given up. A caller's few bytes (alone) need no deadline.
+func (c *conn) writeLocked(alone bool) {
 	c.out.busy = true
-	for rest := c.out.buf; len(rest) > 0 && c.out.err == nil; {
-		piece := rest[:min(len(rest), 2*outBytesMax)]
-		rest = rest[len(piece):]
+	for piece := range slices.Chunk(c.out.buf, 2*outBytesMax) {
 		c.s.mu.stats.Writes++ // before it, so that a caller with an answer finds the write counted
 		c.s.mu.Unlock()
-		c.nc.SetWriteDeadline(time.Now().Add(c.in.patience))
+		if !alone {
+			c.nc.SetWriteDeadline(time.Now().Add(c.in.patience))
+		}
 		_, err := c.rw.Write(piece)
+		if !alone {
+			c.nc.SetWriteDeadline(time.Time{})
+		}
 		c.s.mu.Lock()
 		if err != nil {
 			c.out.err = fmt.Errorf("write to %v: %w", c.server, withoutAddress(err))
+			break
 		}
 	}
 	if cap(c.out.buf) > 2*outBytesMax {

@@ -86,7 +86,7 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		ctx, cancel := context.WithCancelCause(t.Context())
-		look := func() time.Duration {
+		look := func(time.Time) time.Duration {
 			if bytes.Contains(debug.Stack(), []byte("awaitLease")) {
 				cancel(lock.ErrPlaceLost)
 			}

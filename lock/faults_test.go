@@ -136,7 +136,7 @@ func TestAListingFromBeforeASuspend(t *testing.T) {
 			other := srv.Session(t, "other")
 			var asleep atomic.Int64
 			began := time.Now()
-			c := &clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
+			c := &clock.Clock{Elapsed: func(time.Time) time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
 			proxy := faultproxy.New(srv.Link("s").Dial)
 			defer proxy.Close()
 			s, err := client.Open(t.Context(), zktest.Servers, clock.With(client.Options{Dial: proxy.Dial}, c))
@@ -269,7 +269,7 @@ func TestReleaseHookPanics(t *testing.T) {
 			s, other := srv.Session(t, "s"), srv.Session(t, "other")
 			var suspended atomic.Int64
 			began := time.Now()
-			elapsed := func() time.Duration { return time.Since(began) + time.Duration(suspended.Load()) }
+			elapsed := func(time.Time) time.Duration { return time.Since(began) + time.Duration(suspended.Load()) }
 			sleepy, err := srv.Link("sleepy").Open(t.Context(), clock.With(client.Options{}, &clock.Clock{Elapsed: elapsed}))
 			must(t, nil, err)
 			defer sleepy.Close(context.Background())

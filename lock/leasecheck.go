@@ -21,13 +21,11 @@ func awaitLease(ctx context.Context, s *client.Session, level client.Vouch) (bri
 		if lease.Enough(s.Timeout(), l.Remaining) {
 			return l, nil
 		}
-		if l.ReadyIn > 0 {
-			select {
-			case <-time.After(l.ReadyIn):
-			case <-s.Done(): // the next request says so
-			case <-ctx.Done():
-				return l, ending.Of(ctx)
-			}
+		select {
+		case <-time.After(l.ReadyIn):
+		case <-s.Done(): // the next request says so
+		case <-ctx.Done():
+			return l, ending.Of(ctx)
 		}
 		prove := func() error { return s.Sync(ctx, "/") }
 		if level == client.VouchWrite {

@@ -26,7 +26,7 @@ func TestF24_UnfairTakenAndWrittenTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		var gate atomic.Pointer[chan struct{}]
-		elapsed := func() time.Duration {
+		elapsed := func(time.Time) time.Duration {
 			if c := gate.Load(); c != nil && bytes.Contains(debug.Stack(), []byte("(*watchdog).look(")) {
 				<-*c // as if the process had been paused just there
 			}

@@ -23,8 +23,8 @@ func ValidatePath(path string) error {
 	}
 	start := 1 // of the current component
 	for i, r := range path {
-		if i == 0 {
-			continue
+		if i == 0 || r > ' ' && r < 0x7f && r != '/' {
+			continue // as nearly always
 		}
 		if r == '/' {
 			if err := checkComponent(path, path[start:i]); err != nil {

@@ -35,8 +35,8 @@ func (i Instant) Sub(j Instant) time.Duration { return max(i.mono-j.mono, i.awak
 // it follows virtual time in tests.
 type Clock struct {
 	// Elapsed reads a clock that goes on while the machine is suspended, from any origin; nil
-	// means that there is none.
-	Elapsed func() time.Duration
+	// means that there is none. It is called right after package time has said now.
+	Elapsed func(now time.Time) time.Duration
 }
 
 // System returns the machine's clock.
@@ -48,10 +48,13 @@ var began = time.Now()
 const origin = time.Duration(1 << 61)
 
 // Now returns the present moment.
-func (c Clock) Now() Instant {
-	i := Instant{mono: origin + time.Since(began)}
+func (c Clock) Now() Instant { return c.At(time.Now()) }
+
+// At is Now for a caller that has just asked package time.
+func (c Clock) At(now time.Time) Instant {
+	i := Instant{mono: origin + now.Sub(began)}
 	if c.Elapsed != nil {
-		i.awake = c.Elapsed()
+		i.awake = c.Elapsed(now)
 	}
 	return i
 }

@@ -12,7 +12,7 @@ func TestF18_SuspendedTimeCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asleep := time.Duration(0)
 		start := time.Now()
-		c := Clock{Elapsed: func() time.Duration { return time.Since(start) + asleep }}
+		c := Clock{Elapsed: func(time.Time) time.Duration { return time.Since(start) + asleep }}
 		then := c.Now()
 		time.Sleep(time.Second)
 		if got := c.Now().Sub(then); got != time.Second {

@@ -11,8 +11,7 @@ const clockBoottime = 7 // CLOCK_BOOTTIME, see clock_gettime(2)
 
 // systemElapsed returns the time of CLOCK_BOOTTIME, which is monotonic and counts the time spent suspended. Reading it takes a system
 // call, reading the clocks of package time takes none. So it is read again only if these show that the last reading does not hold.
-func systemElapsed() time.Duration {
-	now := time.Now()
+func systemElapsed(now time.Time) time.Duration {
 	mono, wall := now.Sub(began), time.Duration(now.UnixNano())
 	if r := newest.Load(); r != nil && r.holds(mono, wall) {
 		return r.boot + mono - r.mono

@@ -58,7 +58,7 @@ func (w *within) Err() error {
 	if w.timed != nil {
 		return w.timed.Err()
 	}
-	if err := w.Context.Err(); err != nil || time.Now().Before(w.limit) {
+	if err := w.Context.Err(); err != nil || time.Until(w.limit) > 0 {
 		return err
 	}
 	return context.DeadlineExceeded

@@ -13,7 +13,20 @@ import (
 // that may block, and calls on sockets of package net never do. When it knows of a call, it wakes a thread (sysmon in package
 // runtime) if the process was idle. That thread looks whether the call takes long, until the process is idle again. A
 // client that mostly waits pays as much for this as for all of its own work.
-type socket struct{ raw syscall.RawConn }
+//
+// One goroutine reads at a time, and one writes: the functions that RawConn calls are made once, and would take memory for each call.
+type socket struct {
+	raw              syscall.RawConn
+	reading, writing piece
+	read, write      func(fd uintptr) (done bool)
+}
+
+// A piece is what a call reads or writes.
+type piece struct {
+	b     []byte
+	n     int // bytes that have been read or written
+	errno syscall.Errno
+}
 
 // Direct returns a socket that reads and writes nc, which is one of package net, or nc itself if calls on it may block.
 func Direct(nc net.Conn) io.ReadWriter {
@@ -21,7 +34,10 @@ func Direct(nc net.Conn) io.ReadWriter {
 	if err != nil || mayBlock(raw) {
 		return nc
 	}
-	return socket{raw}
+	s := &socket{raw: raw}
+	s.read = func(fd uintptr) bool { return s.reading.transfer(syscall.SYS_READ, fd) != syscall.EAGAIN }
+	s.write = s.writeAll
+	return s
 }
 
 // mayBlock reports whether calls on the socket block, as they do once its file's descriptor has been asked for
@@ -35,40 +51,45 @@ func mayBlock(raw syscall.RawConn) bool {
 	return blocks
 }
 
-func (s socket) Read(b []byte) (n int, err error) {
-	var errno syscall.Errno
-	err = s.raw.Read(func(fd uintptr) (done bool) {
-		n, errno = transfer(syscall.SYS_READ, fd, b)
-		return errno != syscall.EAGAIN
-	})
-	if n == 0 && err == nil && errno == 0 && len(b) > 0 {
+func (s *socket) Read(b []byte) (int, error) {
+	s.reading = piece{b: b}
+	err := s.raw.Read(s.read)
+	p := s.reading
+	s.reading = piece{}
+	if p.n == 0 && err == nil && p.errno == 0 && len(b) > 0 {
 		err = io.EOF
 	}
-	return n, netError(err, errno)
+	return p.n, netError(err, p.errno)
 }
 
-func (s socket) Write(b []byte) (n int, err error) {
-	var errno syscall.Errno
-	err = s.raw.Write(func(fd uintptr) (done bool) {
-		for n < len(b) {
-			var wrote int
-			wrote, errno = transfer(syscall.SYS_WRITE, fd, b[n:])
-			if errno != 0 {
-				return errno != syscall.EAGAIN
-			}
-			n += wrote
+func (s *socket) Write(b []byte) (int, error) {
+	s.writing = piece{b: b}
+	err := s.raw.Write(s.write)
+	p := s.writing
+	s.writing = piece{}
+	return p.n, netError(err, p.errno)
+}
+
+func (s *socket) writeAll(fd uintptr) (done bool) {
+	for p := &s.writing; p.n < len(p.b); {
+		if errno := p.transfer(syscall.SYS_WRITE, fd); errno != 0 {
+			return errno != syscall.EAGAIN
 		}
-		return true
-	})
-	return n, netError(err, errno)
+	}
+	return true
 }
 
 // transfer reads or writes as much as the socket takes at once.
-func transfer(trap, fd uintptr, b []byte) (int, syscall.Errno) {
+func (p *piece) transfer(trap, fd uintptr) syscall.Errno {
+	b := p.b[p.n:]
 	for {
-		n, _, errno := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-		if errno != syscall.EINTR {
-			return max(int(n), 0), errno // n is -1 with an error
+		var n uintptr
+		n, _, p.errno = syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		if p.errno == 0 {
+			p.n += int(n)
+		}
+		if p.errno != syscall.EINTR {
+			return p.errno
 		}
 	}
 }

@@ -153,7 +153,7 @@ func sleeper(w *World) (c *Client, sleep func(time.Duration)) {
 	start := time.Now()
 	var asleep atomic.Int64
 	c = w.ClientWith("sleeper", clock.With(client.Options{}, &clock.Clock{
-		Elapsed: func() time.Duration { return time.Since(start) + time.Duration(asleep.Load()) },
+		Elapsed: func(time.Time) time.Duration { return time.Since(start) + time.Duration(asleep.Load()) },
 	}))
 	return c, func(d time.Duration) {
 		asleep.Add(int64(d))
@@ -206,7 +206,7 @@ func f18GrantedAfterASleep(w *World, t *testing.T) {
 func f18Suspended(w *World, t *testing.T) {
 	start := time.Now()
 	var jump atomic.Int64
-	c := clock.Clock{Elapsed: func() time.Duration { return time.Since(start) + time.Duration(jump.Load()) }}
+	c := clock.Clock{Elapsed: func(time.Time) time.Duration { return time.Since(start) + time.Duration(jump.Load()) }}
 	a := w.ClientWith("a", clock.With(client.Options{}, &c))
 	m := a.Mutex(lock.Options{})
 	h := must(w, m.Lock)
@@ -239,7 +239,7 @@ func f18Suspended(w *World, t *testing.T) {
 func f18NothingBegins(w *World, t *testing.T) {
 	start := time.Now()
 	var jump atomic.Int64
-	c := clock.Clock{Elapsed: func() time.Duration { return time.Since(start) + time.Duration(jump.Load()) }}
+	c := clock.Clock{Elapsed: func(time.Time) time.Duration { return time.Since(start) + time.Duration(jump.Load()) }}
 	a := w.ClientWith("a", clock.With(client.Options{}, &c))
 	m := a.Mutex(lock.Options{})
 	work := func(context.Context) error {

@@ -39,7 +39,7 @@ type proc struct {
 
 func newProc(w *World, n int) *proc {
 	p := &proc{w: w, n: n, label: fmt.Sprint("p", n), group: rt.Group(n + 1), turn: make(chan struct{}, 1), resumed: -1}
-	p.clock.Elapsed = func() time.Duration { return w.now() + time.Duration(p.step.Load()) }
+	p.clock.Elapsed = func(time.Time) time.Duration { return w.now() + time.Duration(p.step.Load()) }
 	p.turn <- struct{}{}
 	if slices.ContainsFunc(w.plan.Steps, func(s Step) bool { return s.Do == "snip" && s.Who == n }) {
 		p.proxy = faultproxy.New(w.net.Dialer(p.label))

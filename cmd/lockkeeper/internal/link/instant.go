@@ -13,7 +13,7 @@ type Instant int64
 var elapsed = clock.System().Elapsed
 
 // Now returns the present moment.
-func Now() Instant { return Instant(elapsed()) }
+func Now() Instant { return Instant(elapsed(time.Now())) }
 
 // Add returns the moment d later.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
