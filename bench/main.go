@@ -52,9 +52,9 @@ func command(args []string) error {
 		flags.Parse(args)
 		return inDir(func(dir string) error {
 			if name == "all" {
-				return report(dir, *each/9, *rounds, *docs)
+				return report(dir, *each/3, *rounds, *docs)
 			}
-			_, err := locks(dir, *each/9, *rounds, os.Stdout)
+			_, err := locks(dir, *each/3, *rounds, os.Stdout)
 			return err
 		})
 	case "versions":

@@ -76,26 +76,26 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	case a.needsListing(l.At):
 		return nil, nil
 	}
-	grants, holds := make([]*grant, len(a.nodes)), make([]*Hold, len(a.nodes))
+	holds := make([]*Hold, len(a.nodes))
 	for i, node := range a.nodes {
 		g := newGrant(ctx, a, node, l.Number)
-		grants[i], holds[i] = g, g.holdLocked(g.withHold(g.hookCtx)) // no other goroutine knows of the grant
+		holds[i] = g.holdLocked(g.withHold(g.hookCtx)) // no other goroutine knows of the grant
 	}
 	returned := false
 	defer func() {
 		a.unknown = a.unknown || !returned // the hook may have downgraded
-		for _, g := range grants {
-			if !returned && g.end(ErrReleased) { // the hook has panicked: no caller has the hold, and the nodes go with the attempt
-				attemptIDs.drop(g.id)
+		for _, h := range holds {
+			if !returned && h.g.end(ErrReleased) { // the hook has panicked: no caller has the hold, and the nodes go with the attempt
+				attemptIDs.drop(a.id)
 			}
 		}
 	}()
-	for i, g := range grants {
-		if granted := g.lock.opt.Hooks.Granted; granted != nil {
-			granted(ctx, g.lock.path, holds[i])
-			g.checkDeadline()
+	for i, h := range holds {
+		if granted := a.base.opt.Hooks.Granted; granted != nil {
+			granted(ctx, a.base.path, h)
+			h.g.checkDeadline()
 		}
-		g.putUnderWatchdog(a.nodes[i], a.watches[i])
+		h.g.putUnderWatchdog(a.nodes[i], a.watches[i])
 	}
 	returned = true
 	a.nodes, a.watches, a.delayMarker = nil, nil, "" // the holds' now
