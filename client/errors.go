@@ -3,13 +3,12 @@ package client
 import (
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/lockkeeper/lockkeeper/internal/socket"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -144,7 +143,7 @@ func describeAttempts(attempts []Attempt) string {
 	var outcomes []string
 	servers := map[string][]string{} // by outcome
 	for _, a := range attempts {
-		outcome := withoutAddress(a.Err).Error()
+		outcome := socket.WithoutAddress(a.Err).Error()
 		if servers[outcome] == nil {
 			outcomes = append(outcomes, outcome)
 		}
@@ -154,15 +153,4 @@ func describeAttempts(attempts []Attempt) string {
 		outcomes[i] = strings.Join(servers[outcome], ", ") + ": " + outcome
 	}
 	return strings.Join(outcomes, "; ")
-}
-
-// withoutAddress returns the error of a network operation without the operation and the addresses, which the caller names itself.
-func withoutAddress(err error) error {
-	if op, ok := err.(*net.OpError); ok && slices.Contains([]string{"dial", "read", "write"}, op.Op) { // and not an alert of TLS
-		err = op.Err
-	}
-	if call, ok := err.(*os.SyscallError); ok {
-		err = call.Err
-	}
-	return err
 }

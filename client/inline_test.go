@@ -167,6 +167,84 @@ func TestTheEndOfAContextEndsTheWaitOfWhoReads(t *testing.T) {
 	})
 }
 
+// Callers that come with the same context again and again do not register with it, because the reader that rests waits for its end, and
+// that ends a caller's wait at once.
+func TestTheReaderWaitsForTheEndOfAContext(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		goOn := make(chan struct{})
+		defer close(goOn)
+		serveFake(t, n, fakeAddr, slow(goOn))
+		s := open(t, n, fakeAddr, client.Options{})
+		alone(t, s)
+		inner, cancel := context.WithCancel(t.Context())
+		ctx := &registering{Context: inner}
+		come := func() {
+			for range 100 {
+				_, _, err := s.Get(ctx, "/a")
+				must(t, err)
+				time.Sleep(time.Millisecond)
+			}
+		}
+		come()
+		ctx.times = 0
+		come()
+		time.AfterFunc(time.Second, cancel)
+		began := time.Now()
+		_, _, err := s.Get(ctx, "/slow")
+		wantErr(t, "wait", err, context.Canceled)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the wait took %v, want 1s", took)
+		}
+		if ctx.times > 0 {
+			t.Errorf("callers have registered with their context %d times", ctx.times)
+		}
+	})
+}
+
+// The end of a context that the reader waits for is that of no caller who has come with another one.
+func TestTheEndOfAnothersContext(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		goOn := make(chan struct{})
+		serveFake(t, n, fakeAddr, slow(goOn))
+		var y spy
+		s := open(t, n, fakeAddr, client.Options{Dial: y.dialer(n)})
+		alone(t, s)
+		theirs, end := context.WithCancel(t.Context())
+		for range 100 {
+			_, _, err := s.Get(theirs, "/a")
+			must(t, err)
+			time.Sleep(time.Millisecond)
+		}
+		y.since()
+		ours, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, end)
+		time.AfterFunc(time.Second, cancel)
+		began := time.Now()
+		_, _, err := s.Get(ours, "/slow")
+		wantErr(t, "wait", err, context.Canceled)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the wait took %v, want 1s", took)
+		}
+		if readBy, _ := y.since(); !only(readBy, goroutine()) {
+			t.Errorf("read by %q, want %q alone", readBy, goroutine())
+		}
+		close(goOn)
+	})
+}
+
+// A registering context counts how often context.AfterFunc was asked to follow it.
+type registering struct {
+	context.Context
+	times int
+}
+
+func (r *registering) AfterFunc(f func()) (stop func() bool) {
+	r.times++
+	return context.AfterFunc(r.Context, f)
+}
+
+func (r *registering) Value(any) any { return nil } // or it would be known for what it wraps
+
 // A limit of ending.Within ends the wait for an answer, whichever goroutine reads. A caller that reads by itself needs no timer for it.
 func TestALimitOfTimeEndsTheWait(t *testing.T) {
 	for _, tt := range []struct {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/socket"
 )
 
 // A readTurn says which goroutine reads a connection. It is in one of three states:
@@ -27,6 +27,10 @@ type readTurn struct {
 	came        bool  // a caller has begun to read since the reader last looked
 	interrupted bool  // the caller that reads shall stop
 	err         error // of a caller that has read: the connection is over
+
+	// Many callers come with the same context. The reader, at rest, waits for the end of the one that the last caller had when it looked.
+	ends   <-chan struct{} // Done of the last caller's context
+	heeded <-chan struct{} // what the reader waits for; nil if for none
 
 	// What the reader goes by.
 	served bool // something that a goroutine waited for has come while it read
@@ -55,7 +59,7 @@ func (r *readTurn) takeTurn(ticked, depended bool) bool {
 	if r.held != turnFree || !depended && !quiet {
 		return false
 	}
-	r.held, r.interrupted, r.served = heldByReader, false, false
+	r.held, r.interrupted, r.served, r.heeded = heldByReader, false, false, nil
 	if depended { // otherwise it rests again as soon as a caller comes
 		r.alone = 0
 	}
@@ -96,15 +100,26 @@ func (c *conn) rest(ctx context.Context) error {
 	timer := time.NewTimer(restTime)
 	defer timer.Stop()
 	for pause := restTime; ; {
-		ticked := false
+		ticked, ended := false, false
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.turn.wake:
+		case <-c.turn.heeded: // which no other goroutine sets
+			ended = true
 		case <-timer.C:
 			ticked = true
 		}
 		c.s.mu.Lock()
+		if ended && c.turn.ends == c.turn.heeded {
+			c.interruptLocked()
+		}
+		switch {
+		case ticked:
+			c.turn.heeded = c.turn.ends
+		case ended: // another one that soon ends would wake the reader as soon
+			c.turn.heeded = nil
+		}
 		reads, err := c.turn.takeTurn(ticked, c.dependLocked()), c.turn.err
 		asleep := c.turn.asleep
 		c.s.mu.Unlock()
@@ -122,15 +137,18 @@ func (c *conn) rest(ctx context.Context) error {
 // return sooner: when ctx ends, or the connection or the session does. over is called with Session.mu held. The
 // socket's read deadline keeps that of ctx, so that a limit of ending.Within needs no timer.
 func (s *Session) readInline(ctx context.Context, over func() bool) {
+	untimed := ending.Untimed(ctx)
+	ends := untimed.Done()
 	s.mu.Lock()
 	c := s.mu.conn
 	if c == nil || c.turn.held != turnFree || c.turn.err != nil || over() || s.mu.state.Phase.Final() {
 		s.mu.Unlock()
 		return
 	}
-	c.turn.held, c.turn.interrupted, c.turn.came = heldByCaller, false, true
+	c.turn.held, c.turn.interrupted, c.turn.came, c.turn.ends = heldByCaller, false, true, ends
+	heeded := ends == c.turn.heeded
 	s.mu.Unlock()
-	if untimed := ending.Untimed(ctx); untimed.Done() != nil {
+	if ends != nil && !heeded { // to register takes a fourteenth of the client's time for the request
 		stop := context.AfterFunc(untimed, func() { // if it runs late it may interrupt another caller, which then waits without reading
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -176,7 +194,7 @@ func (c *conn) readUntil(limit time.Time, over func() bool) error {
 			c.s.mu.Lock()
 			interrupted := c.turn.interrupted
 			c.s.mu.Unlock()
-			if isTimeout(err) && (interrupted || deadline == limit) { // if the server is silent as well, the next read shows it
+			if socket.IsTimeout(err) && (interrupted || deadline == limit) { // if the server is silent as well, the next read shows it
 				return nil
 			}
 			return c.readError(err)
@@ -209,21 +227,15 @@ func (s *Session) addDependentsLocked(n int) {
 	}
 }
 
-// isTimeout reports whether err says that a deadline has passed. Not every net.Conn says os.ErrDeadlineExceeded: gVisor's do not.
-func isTimeout(err error) bool {
-	e, ok := errors.AsType[net.Error](err)
-	return ok && e.Timeout()
-}
-
 func (c *conn) readError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%v hung up", c.server)
-	case isTimeout(err):
+	case socket.IsTimeout(err):
 		if due := c.in.due; !due.IsZero() && !time.Now().Before(due) {
 			return fmt.Errorf("%v began a message and sent less than %d bytes a second of it", c.server, slowest)
 		}
 		return fmt.Errorf("nothing heard from %v for %v", c.server, c.in.patience)
 	}
-	return fmt.Errorf("read from %v: %w", c.server, withoutAddress(err))
+	return fmt.Errorf("read from %v: %w", c.server, socket.WithoutAddress(err))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
+	"github.com/lockkeeper/lockkeeper/internal/socket"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
@@ -202,7 +203,7 @@ func (c *conn) writeLocked(alone bool) {
 		}
 		c.s.mu.Lock()
 		if err != nil {
-			c.out.err = fmt.Errorf("write to %v: %w", c.server, withoutAddress(err))
+			c.out.err = fmt.Errorf("write to %v: %w", c.server, socket.WithoutAddress(err))
 			break
 		}
 	}
