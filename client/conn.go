@@ -44,6 +44,7 @@ type conn struct {
 // newConnLocked makes the session's next connection, whose handshake was sent at asked.
 func (s *Session) newConnLocked(nc net.Conn, srv serverlist.Server, asked clock.Instant) *conn {
 	s.mu.stats.Connections++
+	nc.SetWriteDeadline(time.Time{}) // Options.Dial may have left one
 	c := &conn{s: s, nc: nc, rw: nc, server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout, asked: asked}
 	switch nc.(type) {
 	case *net.TCPConn, *net.UnixConn:

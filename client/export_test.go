@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -69,3 +70,10 @@ func (p *Pending[T]) Conn() uint64                               { return p.conn
 
 // A Lease is bridge.Lease.
 type Lease = bridge.Lease
+
+// FailWrites has the connection of s be as after a write that has failed, until its goroutines have noticed.
+func FailWrites(s *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.conn.out.err = os.ErrDeadlineExceeded
+}

@@ -218,6 +218,11 @@ func TestTheEndOfAnothersContext(t *testing.T) {
 		y.since()
 		ours, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, end)
+		half := make(chan []string, 1)
+		time.AfterFunc(time.Second/2, func() {
+			readBy, _ := y.since()
+			half <- readBy
+		})
 		time.AfterFunc(time.Second, cancel)
 		began := time.Now()
 		_, _, err := s.Get(ours, "/slow")
@@ -225,10 +230,32 @@ func TestTheEndOfAnothersContext(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("the wait took %v, want 1s", took)
 		}
-		if readBy, _ := y.since(); !only(readBy, goroutine()) {
-			t.Errorf("read by %q, want %q alone", readBy, goroutine())
+		if readBy := <-half; !only(readBy, goroutine()) {
+			t.Errorf("half a second before, read by %q, want %q alone", readBy, goroutine())
 		}
 		close(goOn)
+	})
+}
+
+// Contexts that end behind each call do not keep the reader from reading again as soon as otherwise, so a hang-up is noticed as soon.
+func TestContextsThatEndAreNoLooksOfTheReader(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		var y spy
+		serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{Dial: y.dialer(n)})
+		alone(t, s)
+		for range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, _, err := s.Get(ctx, "/a")
+			must(t, err)
+			cancel()
+			time.Sleep(5 * time.Millisecond)
+		}
+		y.since()
+		time.Sleep(100 * time.Millisecond)
+		if readBy, _ := y.since(); len(readBy) == 0 {
+			t.Error("the reader has not read within 100 ms of the last call")
+		}
 	})
 }
 
@@ -681,5 +708,53 @@ func TestTheWritersDeadlineIsNotTheCallers(t *testing.T) {
 	}
 	if client.SentByCallers(s) == sent {
 		t.Error("no caller has written by itself")
+	}
+}
+
+// A deadline that Options.Dial has left on the connection, for an exchange with a proxy perhaps, ends no write of a caller.
+func TestADeadlineOfTheDialers(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	serveFakeAt(t, &fake{t: t}, l, well)
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err == nil {
+			err = nc.SetDeadline(time.Now().Add(time.Second))
+		}
+		return nc, err
+	}
+	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{Dial: dial})
+	must(t, err)
+	defer s.Close(t.Context())
+	time.Sleep(1500 * time.Millisecond)
+	_, _, err = s.Get(t.Context(), "/a")
+	must(t, err)
+	if n := s.Stats().Connections; n != 1 {
+		t.Errorf("there were %d connections, want one", n)
+	}
+}
+
+// Nothing is written behind a write that has failed: a part of that may be on its way.
+func TestNoCallerWritesBehindAWriteThatFailed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	serveFakeAt(t, &fake{t: t}, l, well)
+	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{})
+	must(t, err)
+	defer s.Close(t.Context())
+	for range 10 {
+		_, _, err := s.Get(t.Context(), "/a")
+		must(t, err)
+	}
+	sent := client.SentByCallers(s)
+	client.FailWrites(s)
+	_, _, err = s.Get(t.Context(), "/a") // on the next connection, whose writes are counted anew
+	must(t, err)
+	if n := client.SentByCallers(s); n > sent && s.Stats().Connections == 1 {
+		t.Errorf("callers have written %d times behind it", n-sent)
+	}
+	if n := s.Stats().Connections; n != 2 {
+		t.Errorf("there were %d connections, want two", n)
 	}
 }

@@ -100,25 +100,25 @@ func (c *conn) rest(ctx context.Context) error {
 	timer := time.NewTimer(restTime)
 	defer timer.Stop()
 	for pause := restTime; ; {
-		ticked, ended := false, false
+		ticked := false
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.turn.wake:
 		case <-c.turn.heeded: // which no other goroutine sets
-			ended = true
+			c.s.mu.Lock()
+			if c.turn.ends == c.turn.heeded {
+				c.interruptLocked()
+			}
+			c.turn.heeded = nil // the context of the next caller may end as soon
+			c.s.mu.Unlock()
+			continue // it is no look: the pause goes on
 		case <-timer.C:
 			ticked = true
 		}
 		c.s.mu.Lock()
-		if ended && c.turn.ends == c.turn.heeded {
-			c.interruptLocked()
-		}
-		switch {
-		case ticked:
+		if ticked {
 			c.turn.heeded = c.turn.ends
-		case ended: // another one that soon ends would wake the reader as soon
-			c.turn.heeded = nil
 		}
 		reads, err := c.turn.takeTurn(ticked, c.dependLocked()), c.turn.err
 		asleep := c.turn.asleep

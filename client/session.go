@@ -109,8 +109,7 @@ func begin(servers string, opt Options) (*Session, error) {
 		}
 	})
 	s.mu.changed = make(chan struct{})
-	s.mu.state.Since, s.mu.noConn = time.Now(), &disconnection{}
-	s.mu.auth = slices.Clone(opt.Auth)
+	s.mu.state.Since, s.mu.noConn, s.mu.auth = time.Now(), &disconnection{}, slices.Clone(opt.Auth)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.final, s.finish = context.WithCancelCause(context.Background())
 	s.wg.Go(s.run)

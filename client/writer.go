@@ -35,7 +35,7 @@ const (
 // context could not end it. Otherwise it reports false. It releases s.mu while it writes.
 func (s *Session) sendAloneLocked(calls []*call) bool {
 	c := s.mu.conn
-	if c == nil || !c.kernel || c.out.busy || len(s.mu.queue) > len(calls) || !c.quietLocked() {
+	if c == nil || !c.kernel || c.out.busy || c.out.err != nil || len(s.mu.queue) > len(calls) || !c.quietLocked() {
 		return false
 	}
 	bytes := 0
