@@ -667,14 +667,21 @@ func (c timingOut) Read(b []byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// A caller that is alone writes to a socket by itself.
-func TestACallerThatIsAloneWritesToASocket(t *testing.T) {
+// openSocket opens a session by a socket of the kernel's, which a caller may write by itself.
+func openSocket(t *testing.T, opt client.Options) *client.Session {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	serveFakeAt(t, &fake{t: t}, l, well)
-	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{})
+	s, err := client.Open(t.Context(), l.Addr().String(), opt)
 	must(t, err)
-	defer s.Close(t.Context())
+	t.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+// A caller that is alone writes to a socket by itself.
+func TestACallerThatIsAloneWritesToASocket(t *testing.T) {
+	s := openSocket(t, client.Options{})
 	for range 100 { // another goroutine may write for as long as something else is on its way
 		sent := client.SentByCallers(s)
 		_, _, err := s.Get(t.Context(), "/a")
@@ -689,14 +696,9 @@ func TestACallerThatIsAloneWritesToASocket(t *testing.T) {
 // The writer's deadline ends no write of a caller that comes long after, although the writer has had nothing to do since.
 func TestTheWritersDeadlineIsNotTheCallers(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	serveFakeAt(t, &fake{t: t}, l, well)
 	const timeout = 3 * time.Second // a write may take two thirds of it
-	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{SessionTimeout: timeout})
-	must(t, err)
-	defer s.Close(t.Context())
-	_, err = s.Set(t.Context(), "/a", make([]byte, 8<<10), zk.AnyVersion) // too much for a caller: the writer sends it
+	s := openSocket(t, client.Options{SessionTimeout: timeout})
+	_, err := s.Set(t.Context(), "/a", make([]byte, 8<<10), zk.AnyVersion) // too much for a caller: the writer sends it
 	must(t, err)
 	sent := client.SentByCallers(s)
 	for began := time.Now(); time.Since(began) < timeout*3/4; {
@@ -714,9 +716,6 @@ func TestTheWritersDeadlineIsNotTheCallers(t *testing.T) {
 // A deadline that Options.Dial has left on the connection, for an exchange with a proxy perhaps, ends no write of a caller.
 func TestADeadlineOfTheDialers(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	serveFakeAt(t, &fake{t: t}, l, well)
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 		if err == nil {
@@ -724,11 +723,9 @@ func TestADeadlineOfTheDialers(t *testing.T) {
 		}
 		return nc, err
 	}
-	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{Dial: dial})
-	must(t, err)
-	defer s.Close(t.Context())
+	s := openSocket(t, client.Options{Dial: dial})
 	time.Sleep(1500 * time.Millisecond)
-	_, _, err = s.Get(t.Context(), "/a")
+	_, _, err := s.Get(t.Context(), "/a")
 	must(t, err)
 	if n := s.Stats().Connections; n != 1 {
 		t.Errorf("there were %d connections, want one", n)
@@ -737,19 +734,14 @@ func TestADeadlineOfTheDialers(t *testing.T) {
 
 // Nothing is written behind a write that has failed: a part of that may be on its way.
 func TestNoCallerWritesBehindAWriteThatFailed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	serveFakeAt(t, &fake{t: t}, l, well)
-	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{})
-	must(t, err)
-	defer s.Close(t.Context())
+	s := openSocket(t, client.Options{})
 	for range 10 {
 		_, _, err := s.Get(t.Context(), "/a")
 		must(t, err)
 	}
 	sent := client.SentByCallers(s)
 	client.FailWrites(s)
-	_, _, err = s.Get(t.Context(), "/a") // on the next connection, whose writes are counted anew
+	_, _, err := s.Get(t.Context(), "/a") // on the next connection, whose writes are counted anew
 	must(t, err)
 	if n := client.SentByCallers(s); n > sent && s.Stats().Connections == 1 {
 		t.Errorf("callers have written %d times behind it", n-sent)

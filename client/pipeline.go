@@ -59,7 +59,7 @@ func (p *Pipeline) Send(ctx context.Context) {
 // check notes the error if path is not valid: below a chroot, such a string could name a znode outside. The name
 // of a sequential znode ends with what the server appends.
 func (k *call) check(path string, mode zk.Mode) {
-	if mode.Sequential() && len(zk.Base(path)) < len("...") { // others are as good without
+	if mode.Sequential() && len(zk.Base(path)) < len("...") { // "", "." and ".." are no names by themselves
 		path += "0"
 	}
 	if k.refuse == nil {
